@@ -30,6 +30,13 @@ demo: $(VENV)/.ready
 	@echo
 	$(BIN)/leaveout report $(DEMO)/result.json --data $(EXAMPLE)/patients.csv -o $(DEMO)/report.html
 	@echo
+	@echo "A logistic regression of the same patients: all 569 members from one fit, no training"
+	@echo
+	@rm -rf $(DEMO)/logistic
+	$(BIN)/leaveout linear train $(EXAMPLE)/patients.csv --label diagnosis -o $(DEMO)/logistic
+	$(BIN)/leaveout verify $(DEMO)/logistic/linear.spec
+	$(BIN)/leaveout guard $(DEMO)/logistic --epsilon 0.2 $(EXAMPLE)/patients.csv -o $(DEMO)/labels.csv
+	@echo
 	@echo "The same for a random forest, all in examples/forest/walk.py:"
 	@echo
 	@rm -rf $(DEMO)/forest

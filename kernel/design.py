@@ -21,6 +21,9 @@ Integers = NDArray[np.int64]
 PARTS = 8
 """Parts of a spline's piece, each with Bezier points of its own."""
 
+_MOST_PAIRS = 3000
+"""Vectors of which all pairs are multiplied."""
+
 
 @dataclass(frozen=True, eq=False)
 class Column:
@@ -166,15 +169,43 @@ class Design:
         mixed = len(self.shift) if self.mix is None else self.mix.shape[1]
         return mixed + (self.constant != 0)
 
+    @property
+    def roundings(self) -> int:
+        """How many roundings any score of an input, or bound of it, has at most."""
+        return 2 * (self.width + len(self.shift)) + 96
+
+    @cached_property
+    def spare(self) -> Floats:
+        """What a spline's rounding is relative to, besides its values, shape (values,)."""
+        splines = np.repeat(
+            [each.degree > 0 for each in self.columns], [each.width for each in self.columns]
+        )
+        return np.where(splines, no_less((1.0 + np.abs(self.shift)) / self.scale), 0.0)
+
     def __call__(self, points: Floats) -> Floats:
         """Return the design rows of inputs, shape (n, width)."""
+        return self._finish(self._values(points))
+
+    def sized(self, points: Floats) -> tuple[Floats, Floats]:
+        """Return the design rows of inputs, and sizes to which their rounding is relative."""
+        values = self._values(points)
+        sizes = no_less(np.abs(values) + self.spare)
+        if self.mix is not None and self.offset is not None:
+            sizes = no_less(sizes @ np.abs(self.mix) + np.abs(self.offset))
+        if self.constant != 0:
+            constant = np.full((len(sizes), 1), abs(self.constant))
+            sizes = np.concatenate([sizes, constant], axis=1)
+        return self._finish(values), sizes
+
+    def _values(self, points: Floats) -> Floats:
         if self.is_plain:
-            found = np.asarray(points, np.float64)
-        else:
-            parts = [each.values(points[:, each.at]) for each in self.columns]
-            found = (np.concatenate(parts, axis=1) - self.shift) / self.scale
-            if self.mix is not None and self.offset is not None:
-                found = found @ self.mix + self.offset
+            return np.asarray(points, np.float64)
+        parts = [each.values(points[:, each.at]) for each in self.columns]
+        return np.asarray((np.concatenate(parts, axis=1) - self.shift) / self.scale)
+
+    def _finish(self, found: Floats) -> Floats:
+        if self.mix is not None and self.offset is not None:
+            found = found @ self.mix + self.offset
         if self.constant == 0:
             return found
         return np.concatenate([found, np.full((len(found), 1), self.constant)], axis=1)
@@ -248,7 +279,7 @@ class Region:
         for each in self.listed:
             found[each.at] = np.abs(each.rows).max(axis=0)
         # A value of a spline may leave the hull by what rounding does to it.
-        found = no_less(found * (1.0 + gamma(64)) + gamma(64))
+        found = no_less(found * (1.0 + gamma(64)) + gamma(64) + design.spare)
         if design.mix is not None and design.offset is not None:
             found = no_less(found @ np.abs(design.mix) + np.abs(design.offset))
         if design.constant != 0:
@@ -258,7 +289,7 @@ class Region:
     @property
     def roundings(self) -> int:
         """How many roundings any score of an input, or bound of it, has at most."""
-        return 2 * (self.design.width + len(self.lower)) + 96
+        return self.design.roundings
 
     def pull(self, slopes: Floats) -> tuple[Floats, Floats]:
         """Return functions of design columns, shape (m, width), as functions of column values."""
@@ -283,19 +314,33 @@ class Region:
         return np.asarray(no_less(gamma(self.roundings) * (magnitudes @ self.sizes)))
 
     def reach(self, R: Floats) -> float:
-        """Bound the Euclidean norm of R' x over the region; R has a row for each design column."""
+        """Bound the Euclidean norm of R' x over the region; R has a row for each design column.
+
+        R' x is a centre plus, for each column and each listed group, one of a few vectors. The
+        square of its length is at most the sum of the largest products of any two of these.
+        """
         own, centre = self.pull(np.ascontiguousarray(R.T))
         own = np.ascontiguousarray(own.T)  # shape (values, parameters)
         middle, half = (self.lower + self.upper) / 2.0, (self.upper - self.lower) / 2.0
         centre = centre + middle @ own
-        away = float(no_less(half * lengths(own)).sum())
+        free = np.flatnonzero(half > 0)
+        vectors, sizes = [half[free, None] * own[free]], [1] * len(free)
         for each in self.listed:
             rows = each.rows @ own[each.at]
             mean = rows.mean(axis=0)
             centre = centre + mean
-            away += float(lengths(rows - mean).max())
+            vectors.append(rows - mean)
+            sizes.append(len(rows))
         rounding = float(self.error(lengths(R)[None])[0]) * 4.0
-        return float(no_less(float(lengths(centre)) + away + rounding))
+        every = np.concatenate([centre[None], *vectors])
+        norms = lengths(every)
+        first = np.concatenate([[0], np.cumsum([1, *sizes])])[:-1]
+        away = float(no_less(np.maximum.reduceat(norms, first).sum()))
+        if len(every) > _MOST_PAIRS:
+            return float(no_less(away + rounding))
+        pairs = np.maximum.reduceat(np.maximum.reduceat(np.abs(every @ every.T), first), first, 1)
+        lost = gamma(every.shape[1] + len(first) ** 2 + 8) * away**2
+        return float(no_less(min(away, float(np.sqrt(no_less(pairs.sum() + lost)))) + rounding))
 
 
 def leaks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +21,60 @@ _NUMBERS = 2**21
 """Numbers of a block of members."""
 
 
-class Part(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Part:
     """One convex fit and its members."""
 
     problem: Problem
     at: Curvature
     members: Members
+
+    @cached_property
+    def norms(self) -> Floats:
+        """At least the norms of R's rows, shape (outputs, columns)."""
+        return lengths(self.at.R).reshape(self.at.theta.shape)
+
+    @cached_property
+    def lost(self) -> Floats:
+        """What rounding changes in a closed centre, relative to norms times sizes, by unit."""
+        starts, known = self.problem.starts, self.members
+        near = float(no_less((self.norms * self.at.sizes).sum(axis=1)).max())
+        most, longest = np.abs(known.b).sum(axis=1), 1
+        if not self.problem.single:
+            most = np.add.reduceat(most, starts[:-1])
+            longest = int(np.diff(starts).max())
+        found = gamma(3 * self.at.R.shape[0] + longest + 8) * no_less(most) * near
+        found[known.measured] = 0.0
+        return np.asarray(no_less(found))
+
+    @cached_property
+    def moved(self) -> Floats:
+        """At least how far members are from the fit; of measured ones, from their centres."""
+        known = self.members
+        step = known.step.copy()
+        step[known.measured] = 0.0
+        return step + np.where(np.isfinite(known.radius), known.radius, 0.0)
+
+    def moves(self, first: int, last: int) -> Floats:
+        """Return how units move the fit, in the coordinates of R, shape (units, parameters).
+
+        Of measured units it is 0.
+        """
+        starts = self.problem.starts[first : last + 1]
+        rows = self.problem.rows(int(starts[0]), int(starts[-1]))
+        b = self.members.b[starts[0] : starts[-1]]
+        flat = (b[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
+        if not self.problem.single:
+            flat = np.add.reduceat(flat, starts[:-1] - starts[0], axis=0)
+        return np.asarray(flat @ self.at.R)
+
+    def places(self, units: Integers) -> tuple[Integers, Integers]:
+        """Return which of some units are measured, and their places among those."""
+        measured = self.members.measured
+        place = np.searchsorted(measured, units)
+        inside = place < len(measured)
+        inside[inside] = measured[place[inside]] == units[inside]
+        return np.flatnonzero(inside), place[inside]
 
 
 class Hints(NamedTuple):
@@ -102,20 +151,21 @@ class Family:
         """Return the centres of units minus the model, combined, shape (units, columns)."""
         found = np.zeros((last - first, self.model.design.width))
         for part, factor, folded in self.folded(score):
-            problem, known = part.problem, part.members
-            starts = problem.starts[first : last + 1]
-            rows = problem.rows(int(starts[0]), int(starts[-1]))
-            b = known.b[starts[0] : starts[-1]]
-            flat = (b[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
-            if not problem.single:
-                flat = np.add.reduceat(flat, starts[:-1] - starts[0], axis=0)
-            found += (flat @ part.at.R) @ folded.T
+            known = part.members
+            found += part.moves(first, last) @ folded.T
             low, high = np.searchsorted(known.measured, [first, last])
             own = known.centres[low:high] - part.at.theta
             found[known.measured[low:high] - first] += np.einsum("q,mqk->mk", factor, own)
         return found
 
-    def slack(self, score: Score, sizes: Floats, reach: Sequence[float], count: int) -> Floats:
+    def slack(
+        self,
+        score: Score,
+        sizes: Floats,
+        reach: Sequence[float],
+        count: int,
+        units: Integers | None = None,
+    ) -> Floats:
         """Bound what members, as they are served, may differ from their centres, shape (units,).
 
         Parameters
@@ -127,29 +177,25 @@ class Family:
             For each fit that has a say, at least |R'x|, R folded.
         count : int
             Roundings of a served score.
+        units : ndarray of int64, optional
+            All, if left out.
         """
-        total = np.zeros(len(self))
+        units = np.arange(len(self)) if units is None else units
+        total = np.zeros(len(units))
         served = gamma(count)
         for (part, factor, _), far in zip(self.folded(score), reach, strict=True):
-            at, known = part.at, part.members
-            norms = lengths(at.R).reshape(at.theta.shape)
-            near = float(no_less((norms * at.sizes).sum(axis=1)).max())
-            wide = float(no_less((np.abs(factor) * no_less((norms * sizes).sum(axis=1))).sum()))
-            most = np.abs(known.b).sum(axis=1)
-            longest = 1
-            if not part.problem.single:
-                most = np.add.reduceat(most, part.problem.starts[:-1])
-                longest = int(np.diff(part.problem.starts).max())
-            lost = gamma(3 * at.R.shape[0] + longest + 8) * no_less(most) * near * wide
-            moved = known.step.copy()
-            if len(known.measured):
-                own = np.abs(known.centres - at.theta).max(axis=1)
-                size = np.abs(known.centres).max(axis=1) + np.abs(at.theta).max(axis=0)
-                lost[known.measured] = gamma(8) * no_less(size @ sizes) * len(factor)
-                lost[known.measured] += served * no_less(own @ sizes) * np.abs(factor).sum()
-                moved[known.measured] = 0.0
-            drift = np.where(np.isfinite(known.radius), known.radius, 0.0)
-            total += known.radius * far + no_less(lost) + served * (moved + drift) * wide
+            known, theta = part.members, part.at.theta
+            across = no_less((part.norms * sizes).sum(axis=1))
+            wide = float(no_less((np.abs(factor) * across).sum()))
+            total += known.radius[units] * far
+            total += (part.lost[units] + served * part.moved[units]) * wide
+            measured, places = part.places(units)
+            if len(places):
+                centres = known.centres[places]
+                own = np.abs(centres - theta).max(axis=1)
+                size = np.abs(centres).max(axis=1) + np.abs(theta).max(axis=0)
+                lost = gamma(8) * no_less(size @ sizes) * len(factor)
+                total[measured] += lost + served * no_less(own @ sizes) * np.abs(factor).sum()
         total = total * (1.0 + gamma(4096))
         return np.asarray(no_less(total + self.served(score, sizes, count)))
 

@@ -172,6 +172,7 @@ class Curvature:
     norms: Floats  # shape (rows, outputs): at least those of z
     gradient: Floats  # shape (outputs * columns,): F's at theta, in these coordinates
     residue: float  # at least its norm
+    fourth: float  # at least the root of sum of D (z' u)^4 for any u of length 1
     spread: float  # at least the largest norm of a z, of softmax of a difference of two
     slip: float  # at least what rounding changes in a z, Euclidean
     relative: float  # error of the curvatures
@@ -210,6 +211,17 @@ def whole_norms(norms: Floats) -> Floats:
     return norms[:, 0] if norms.shape[1] == 1 else lengths(norms)
 
 
+def _spreads(gram: Floats, width: int) -> Floats:
+    """Return at least the norm of each row's z, of softmax of any difference of its outputs."""
+    own = np.einsum("iqq->iq", gram)
+    squares = own
+    if gram.shape[1] > 1:
+        pairs = own[:, :, None] + own[:, None, :] - 2.0 * gram
+        squares = pairs.reshape(len(gram), -1)
+    wrong = gamma(width + 8) * 4.0 * own.max(axis=1)
+    return np.asarray(no_less(np.sqrt(no_less(np.maximum(squares.max(axis=1), 0.0) + wrong))))
+
+
 def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
     """Look at all rows once.
 
@@ -230,7 +242,7 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
     slope, curve = np.empty((count, outputs)), np.empty((count, outputs))
     lost, gram = np.empty(count), np.empty((count, outputs, outputs))
     gap = np.empty(count if problem.kind == "hinge" else 0)
-    bend, gradient = np.zeros((width, width)), np.zeros(width)
+    bend, fourth, gradient = np.zeros((width, width)), np.zeros((width, width)), np.zeros(width)
     relative, blocks, block = 0.0, 0, 1
     for first, last, rows in problem.blocks(outputs * width):
         each = loss(
@@ -241,12 +253,17 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
         flat = z.reshape(-1, width)
         curves = each.curve.reshape(-1, 1)
         bend += flat.T @ (curves * flat)
+        gram[first:last] = z @ z.transpose(0, 2, 1)
+        if problem.kind in SMOOTH:
+            # Sum of D (z' u)^4 <= sum of D |z|^2 (z' u)^2; of softmax |z| is the spread's.
+            largest = _spreads(gram[first:last], width)
+            fourth += flat.T @ ((each.curve * largest[:, None] ** 2).reshape(-1, 1) * flat)
         if softmax:
             weight = np.maximum(problem.weights[first:last], TINY)[:, None]
             mean = np.einsum("iq,iqe->ie", each.curve / np.sqrt(weight), z)
             bend -= mean.T @ mean
+            fourth -= mean.T @ (largest[:, None] ** 2 * mean)
         gradient += flat.T @ each.slope.reshape(-1)
-        gram[first:last] = z @ z.transpose(0, 2, 1)
         slope[first:last], curve[first:last], lost[first:last] = each.slope, each.curve, each.lost
         if len(gap):
             gap[first:last] = each.gap
@@ -279,18 +296,14 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
         * float(no_less((problem.penalised(np.abs(theta)).reshape(-1) * lengths(R)).sum()))
     )
     residue = float(lengths(gradient) + no_less(missing * (1.0 + sums)))
-    if softmax:
-        own = np.einsum("iqq->iq", gram)
-        squares = own[:, :, None] + own[:, None, :] - 2.0 * gram
-        wrong = gamma(width + 8) * 4.0 * own.max(axis=1)
-        spread = float(np.sqrt(no_less(squares.max(axis=(1, 2)) + wrong).max()) * PAD)
-    else:
-        spread = float(norms.max())
+    spread = float(_spreads(gram, width).max())
     spread = float(no_less(spread + twice * slip))
+    wide = no_less(spectral(fourth)) + no_less(hidden * 4.0 * spread**2)
+    wide = float(no_less(np.sqrt(no_less(wide))))
     need(np.isfinite([eta, residue, spread, slip, total]), "the problem is beyond float64")
     return Curvature(
         theta, R, sizes, slope, curve, lost, gram, gap, no_less(norms + slip),
-        gradient, residue, spread, slip,
+        gradient, residue, wide, spread, slip,
         float(no_less(relative + 4 * UNIT)), eta, off,
     )  # fmt: skip
 
@@ -306,7 +319,7 @@ class Members:
     b: Floats  # shape (rows, outputs)
     step: Floats  # shape (units,): at least the centre's distance from theta
     floor: Floats  # shape (units,): the least curvature left at theta; 0 if none is proved
-    residue: Floats  # shape (units,): at least the gradient left at the centre
+    wrong: Floats  # shape (units,): at least the gradient that rounding leaves of a unit's own
     radius: Floats  # shape (units,): infinite if nothing is proved
     measured: Integers  # shape (m,): units, ascending, with centres of their own
     centres: Floats  # shape (m, outputs, columns)
@@ -330,19 +343,63 @@ def members(problem: Problem, at: Curvature, tolerance: float = 0.0) -> Members:
         b, step, left, wrong = _together(problem, at)
     floor = no_more(np.maximum(no_more(at.floor) - left, 0.0) * (2.0 - PAD))
     residue = no_less(at.residue + wrong + at.eta * step + tolerance * lengths(lengths(at.R)))
-    none = np.zeros(0, np.int64)
+    none, empty = np.zeros(0, np.int64), np.zeros((0, *at.theta.shape))
+    radius = weakest(problem, at, residue, floor, step)
+    return Members(b, step, floor, no_less(wrong), radius, none, empty)
+
+
+def weakest(
+    problem: Problem, at: Curvature, residue: Floats, floor: Floats, step: Floats
+) -> Floats:
+    """Return how far minima may be from points, infinite where nothing is proved, shape (n,).
+
+    Parameters
+    ----------
+    residue : ndarray
+        At least the gradients left at the points, but for what changes of curvature add.
+    floor : ndarray
+        At most the least curvature at ``theta`` of what is minimised.
+    step : ndarray
+        At least the points' distances from ``theta``.
+    """
     if problem.kind == "hinge":
         bands = _Bands.of(problem, at)
-        residue = no_less(residue + bands.pull(step))
-        radius = bands.radius(residue, floor, step)
-    elif problem.kind == "squared":
-        radius = _quotient(residue, floor)
-    else:
-        moved = at.spread * step * PAD
-        residue = no_less(residue + _excess(moved) * (1.0 + at.eta) * step)
-        radius = _ball(residue, floor, moved, at.spread)
-    empty = np.zeros((0, *at.theta.shape))
-    return Members(b, step, floor, residue, radius, none, empty)
+        return bands.radius(no_less(residue + bands.pull(step)), floor, step)
+    if problem.kind == "squared":
+        return _quotient(residue, floor)
+    moved = at.spread * step * PAD
+    near = _excess(moved) * (1.0 + at.eta) * step
+    fourth = at.fourth * np.sqrt(1.0 + at.eta) * PAD
+    residue = no_less(residue + np.minimum(near, _growth(moved) * fourth / 2.0 * step**2))
+    return np.minimum(
+        _ball(residue, floor, moved, at.spread), _inside(residue, floor, step, fourth)
+    )
+
+
+def _growth(moved: Floats) -> Floats:
+    """Return at least 2 (e^s - 1 - s) / s^2."""
+    found = 2.0 * _excess(moved) / np.maximum(moved, 1e-2)
+    return np.where(moved < 1e-2, 1.0 + moved / 3.0 * 1.01, found)
+
+
+def _inside(residue: Floats, floor: Floats, step: Floats, fourth: float) -> Floats:
+    """Return e with e (a - q (|d| + e / 2)) > g, infinite if there is none."""
+    left = np.maximum(no_more(floor) - no_less(fourth * step), 0.0)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        root = np.sqrt(np.maximum(left**2 - 2.0 * fourth * residue, 0.0))
+        e = 2.0 * residue / (left + root) * (1.0 + 1e-9)
+        fine = no_more(e) * no_more(np.maximum(left - fourth * e / 2.0 * PAD, 0.0)) > residue
+    return np.where(fine & np.isfinite(e), no_less(e), np.inf)
+
+
+def fit_radius(problem: Problem, at: Curvature) -> float:
+    """Bound how far the fitted coefficients are from F's minimum, in the coordinates of ``R``."""
+    residue, floor, none = np.array([at.residue]), np.array([at.floor]), np.zeros(1)
+    if problem.kind == "hinge":
+        return float(_Bands.of(problem, at).radius(residue, floor, none)[0])
+    if problem.kind == "squared":
+        return float(_quotient(residue, floor)[0])
+    return float(_ball(residue, floor, none, at.spread)[0])
 
 
 def _quotient(residue: Floats, floor: Floats) -> Floats:
@@ -376,11 +433,11 @@ Steps = tuple[Floats, Floats, Floats, Floats]
 
 
 def _alone(problem: Problem, at: Curvature) -> Steps:
-    outputs = problem.outputs
+    outputs, width = problem.outputs, at.R.shape[1]
     norms = whole_norms(at.norms)
     size = at.curve.max(axis=1)
     hidden = no_less(
-        size * norms**2 * (4.0 * at.relative + gamma(4 * outputs + 12) * outputs)
+        size * norms**2 * (4.0 * at.relative + gamma(width + 4 * outputs + 12) * outputs)
         + size * at.slip * outputs * 2.0 * norms
     )
     if outputs == 1:
@@ -401,7 +458,7 @@ def _alone(problem: Problem, at: Curvature) -> Steps:
         b = np.where(fine[:, None] & np.isfinite(b), b, 0.0)
         rest = lengths(np.einsum("iqr,ir->iq", eye - leaving, b) - at.slope)
         square = np.maximum(np.einsum("iq,iqr,ir->i", b, at.gram, b), 0.0)
-        wrong = gamma(4 * outputs + 8) * lengths(b) ** 2 * norms**2
+        wrong = gamma(width + 4 * outputs + 8) * lengths(b) ** 2 * norms**2
         step = no_less(np.sqrt(no_less(square + wrong)) + at.slip * outputs * lengths(b))
     most = lengths(b) if outputs > 1 else np.abs(b[:, 0])
     rounding = gamma(4 * outputs + 8) * (most * (1.0 + size * norms**2) + lengths(at.slope))
@@ -473,7 +530,8 @@ def _unit(
         scaled = (np.sqrt(at.curve[own])[:, :, None] * (z - mean[:, None, :])).reshape(-1, width)
 
         def bent(v: Floats) -> Floats:
-            return np.einsum("iqr,ir->iq", blocks, v.reshape(rows, outputs)).reshape(-1)
+            by_row = np.einsum("iqr,ir->iq", blocks, v.reshape(rows, outputs))
+            return np.asarray(by_row.reshape(-1))
 
     size = float(at.curve[own].max())
     norms = whole_norms(at.norms[own])
@@ -486,17 +544,18 @@ def _unit(
     if not left < 1.0:
         return np.zeros((rows, outputs)), 0.0, np.inf, 0.0
     pulled = W.T @ r
+    b: Floats
     if small and outputs == 1:
-        b = np.linalg.solve(np.eye(len(W)) - D[:, None] * (W @ W.T), r)
+        b = np.asarray(np.linalg.solve(np.eye(len(W)) - D[:, None] * (W @ W.T), r), np.float64)
     else:
         b = r + bent(W @ np.linalg.solve(np.eye(width) - scaled.T @ scaled, pulled))
-    along = W.T @ b
+    along: Floats = W.T @ b
     rest = along - W.T @ bent(W @ along) - pulled
     sum_b, all_norms = float(lengths(b)), float(lengths(norms))
     rounding = gamma(width + 4 * rows * outputs + 16) * all_norms * (
         sum_b * (1.0 + 2.0 * size * all_norms**2) + float(lengths(r))
     ) + at.slip * outputs * float(no_less(np.abs(b).sum()))
-    step = float(no_less(lengths(along) + rounding))
+    step = float(no_less(float(lengths(along)) + rounding))
     wrong = float(lengths(rest)) + rounding * (2.0 + left) + float(no_less(hidden)) * step
     wrong += float(no_less((at.lost[own] * norms).sum()))
     wrong += at.slip * outputs * float(no_less(np.abs(r).sum()))
@@ -563,12 +622,13 @@ def measure(
     centres : ndarray of float64, shape (m, outputs, columns)
         Any numbers: good ones make small distances.
     """  # fmt: skip
-    need(np.all(np.diff(units) > 0) and not np.isin(units, known.measured).any(), "units")
+    need(units.ndim == 1 and np.all(np.diff(units) > 0), "units")
+    need((units >= 0) & (units < len(known.radius)) & ~np.isin(units, known.measured), "units")
     need(centres.shape == (len(units), *at.theta.shape), "the centres' shape")
     need(np.isfinite(centres), "a centre is no number")
     radius = known.radius.copy()
     outputs, columns, width = problem.outputs, len(problem.penalty), at.R.shape[1]
-    together = max(1, 256 // outputs)
+    together = max(1, min(256 // outputs, 4 * _NUMBERS // width**2))
     for begin in range(0, len(units), together):
         chosen = slice(begin, begin + together)
         radius[units[chosen]] = _measured(
@@ -580,7 +640,7 @@ def measure(
         b[problem.starts[unit] : problem.starts[unit + 1]] = 0.0
     assert width == outputs * columns
     return Members(
-        b, known.step, known.floor, known.residue, radius,
+        b, known.step, known.floor, known.wrong, radius,
         np.concatenate([known.measured, units])[order],
         np.concatenate([known.centres, centres])[order],
     )  # fmt: skip
@@ -596,7 +656,8 @@ def _measured(
     off_delta = score_error(at.sizes, size, more=4)
     gradient, lost = np.zeros((count, outputs, columns)), np.zeros(count)
     total, moved, blocks, block = np.zeros(count), np.zeros(count), 0, 1
-    crossed, hinge = np.zeros(count), problem.kind == "hinge"
+    width, hinge = at.R.shape[1], problem.kind == "hinge"
+    gone, hidden = np.zeros((count * hinge, width, width)), np.zeros(count)
     norms = whole_norms(at.norms)
     starts, ends = problem.starts[units], problem.starts[units + 1]
     near: list[tuple[Floats, Floats]] = []
@@ -615,15 +676,17 @@ def _measured(
             lost[m] += float((each.lost * norms[first:last]).sum())
             total[m] += float(np.abs(each.slope).sum())
             if hinge:
-                sign = np.where(target > 0, 1.0, -1.0)
-                now = (1.0 - sign * scores[m, :, 0] > 0) * 2.0 * weights
-                bend = 2.0 * weights * norms[first:last] ** 2
-                over = now != at.curve[first:last, 0]
-                over[own] = False
-                crossed[m] += float(bend[over].sum())
-                bend = np.where(over, 0.0, bend)
-                bend[own] = 0.0
-                far = no_more(each.gap / np.maximum(norms[first:last], TINY))
+                # New curvature only helps; what the fit had is gone here, or may go nearby.
+                norm, bend = norms[first:last], at.curve[first:last, 0].copy()
+                leaves = np.where(target > 0, scores[m, :, 0], -scores[m, :, 0]) >= 1.0
+                leaves[own] = True
+                some = np.flatnonzero(leaves & (bend > 0))
+                z, heavy = rows[some] @ at.R, bend[some]
+                gone[m] += z.T @ (heavy[:, None] * z)
+                lose = 4.0 * at.relative + 4.0 * gamma(width + last + 16)
+                hidden[m] += float((heavy * norm[some] * (norm[some] * lose + 2.0 * at.slip)).sum())
+                bend = np.where(leaves, 0.0, bend * norm**2)
+                far = no_more(each.gap / np.maximum(norm, TINY))
                 kept = np.argsort(far)[:4096]
                 limit = far[kept[-1]] if len(kept) < len(far) else np.inf
                 near.append((m, far[kept], bend[kept], limit))  # type: ignore[arg-type]
@@ -643,13 +706,14 @@ def _measured(
     )
     floor = known.floor[units]
     if hinge:
-        return _between(residue, floor, crossed * (1.0 + sums), near)
+        left = no_less(spectral(gone, 8) + no_less(hidden * (1.0 + sums)))
+        return _between(residue, no_more(np.maximum(at.floor - left, 0.0)), near)
     if problem.kind == "squared":
         return _quotient(residue, floor)
     return _ball(residue, floor, no_less(moved + off_delta * 2.0), at.spread)
 
 
-def _between(residue: Floats, floor: Floats, crossed: Floats, near: list) -> Floats:  # type: ignore[type-arg]
+def _between(residue: Floats, floor: Floats, near: list) -> Floats:  # type: ignore[type-arg]
     """Return radii of squared hinge around measured centres."""
     found = np.full(len(residue), np.inf)
     for m in range(len(residue)):
@@ -658,7 +722,7 @@ def _between(residue: Floats, floor: Floats, crossed: Floats, near: list) -> Flo
         bend = np.concatenate([each[1] for each in own])
         limit = min(each[2] for each in own)
         for factor in (16.0, 8.0, 4.0, 2.0, 1.5, 1.2, 1.05, 1.01, 1.0 + 1e-6):
-            left = floor[m] - crossed[m] * PAD
+            left = float(floor[m])
             if not left > 0:
                 break
             e = float(residue[m] / left) * factor

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -181,15 +181,28 @@ class LinearModel:
 
     def scores(self, points: Floats) -> Floats:
         """Return each label's score, shape (n, labels); of a regression each output's."""
-        found = self.raw_scores(points)
+        return self.scores_of(self.design(points))
+
+    def scores_of(self, rows: Floats) -> Floats:
+        """Return each label's score of design rows; of a regression each output's."""
+        found = np.asarray(rows @ self.coefficients.T)
         if len(self.labels) == 2 and self.outputs == 1:
             return np.concatenate([np.zeros_like(found), found], axis=1)
         return found
 
     def answers(self, points: Floats) -> Integers:
         """Return labels' numbers: the first with the highest score, shape (n,)."""
-        need(self.labels, "a regression has no labels")
+        need(bool(self.labels), "a regression has no labels")
         return np.asarray(self.scores(points).argmax(axis=1))
+
+    def of_rows(self, places: Integers) -> LinearModel:
+        """Return the model with some of its rows, at ascending places; coefficients stay."""
+        groups = self.groups
+        return replace(
+            self, X=self.X[places], y=self.y[places], weights=self.weights[places],
+            names=self.names[places],
+            groups=None if groups is None else replace(groups, cells=groups.cells[places]),
+        )  # fmt: skip
 
     @cached_property
     def digest(self) -> str:

@@ -52,7 +52,9 @@ def lengths(rows: Floats) -> Floats:
     """Return upper bounds of the Euclidean norms along the last axis."""
     with np.errstate(over="ignore"):
         squares = np.einsum("...i,...i->...", rows, rows)
-    bound: Floats = np.sqrt(squares * (1.0 + gamma(rows.shape[-1] + 2))) * PAD + TINY
+    # Squares below the least float64 are lost: each is less than what is added for it.
+    squares = squares * (1.0 + gamma(rows.shape[-1] + 2)) + rows.shape[-1] * 2.0**-1070
+    bound: Floats = np.sqrt(squares) * PAD + TINY
     return bound
 
 

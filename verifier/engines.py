@@ -30,11 +30,12 @@ def _linear_models(context: Context) -> tuple[Engine[Any], ...]:
     checked = context.checked
     if not any(names_model(each, checked, "linear") for each in checked.statements):
         return ()
+    from leaveout.verifier.points.linear_changes import LinearChanges
     from leaveout.verifier.points.linear_leaks import LinearLeaks
     from leaveout.verifier.points.linear_scores import LinearScores
 
     leaks = LinearLeaks(context)
-    return LinearScores(context, leaks), leaks
+    return LinearChanges(context, leaks), LinearScores(context, leaks), leaks
 
 
 _MORE = (_forest_leaks, _linear_models)

@@ -121,7 +121,8 @@ def count_searches(labels: Sequence[int]) -> str:
 
 
 Subject = Literal[
-    "networks", "forests", "linear", "linear scores", "samples", "points", "values"
+    "networks", "forests", "linear", "linear scores", "linear changes", "samples", "points",
+    "values",
 ]  # fmt: skip
 """What an engine's claims are about: leaks of networks, of forests, of linear models, or of a
 sample; others."""

@@ -51,8 +51,7 @@ def bound_members(model: LinearModel, progress: Progress = _unheard) -> Family:
     if not eta < 0.5:
         raise LinearError(
             "the members cannot be bounded: the curvature is known only to a factor of "
-            f"{1 + eta:.3g}; scale the columns, drop some that depend on the others, or set a "
-            "penalty"
+            f"{1 + eta:.3g}; scale the columns, drop some that depend on others, or set a penalty"
         )
     wide = np.zeros(len(family), bool)
     for part in family.parts:
@@ -77,7 +76,7 @@ def refine(family: Family, units: Integers, progress: Progress = _unheard) -> Fa
             part.problem, part.at, part.members, left, np.concatenate(centres),
             family.model.tolerance,
         )  # fmt: skip
-        parts.append(part._replace(members=found))
+        parts.append(replace(part, members=found))
     return replace(family, parts=tuple(parts))
 
 

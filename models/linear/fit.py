@@ -17,6 +17,8 @@ _STEPS = 200
 _HALVINGS = 40
 _CHORDS = 40
 _OFF = 1e-9
+_SETTLED = 1e-3
+"""What the last step may change of a score; where rows are separated, each step changes about 1."""
 
 OnStep = Callable[[int, float], None]
 """Is told how many steps were taken, and the gradient's norm in the coordinates of the fit."""
@@ -42,8 +44,11 @@ def minimise(
         norm = float(np.sqrt(np.maximum(direction @ gradient.reshape(-1), 0.0)))
         progress(step, norm)
         # Quadratic convergence ends where rounding begins.
-        if norm < 1e-14 * np.sqrt(1.0 + abs(value)) or (norm < 1e-6 and norm > least / 4.0):
-            return theta
+        scale = np.sqrt(1.0 + abs(value))
+        if norm < 1e-14 * scale or (norm < 1e-6 * scale and norm > least / 4.0):
+            if _farthest(problem, direction.reshape(shape)) < _SETTLED:
+                return theta
+            break
         least = min(least, norm)
         length = 1.0
         for _ in range(_HALVINGS):
@@ -54,14 +59,20 @@ def minimise(
                 break
             length /= 2.0
         else:
-            return theta
+            break
         theta, value, gradient, hessian = tried, found, slope, bend
         if not np.isfinite(theta).all():
             break
     raise LinearError(
-        "the fit has no minimum: without a penalty some rows can be told apart without error, so "
-        "the coefficients grow for ever; set a penalty"
+        "the fit has no minimum: some rows can be told apart without error, so that the "
+        "coefficients grow without end; set a penalty, or a larger one"
     )
+
+
+def _farthest(problem: Problem, direction: Floats) -> float:
+    """Return the most that a step changes a score."""
+    blocks = problem.blocks(len(problem.penalty))
+    return max(float(np.abs(rows @ direction.T).max()) for _, _, rows in blocks)
 
 
 def whitening(problem: Problem, theta: Floats) -> Floats:
@@ -205,18 +216,20 @@ def _gradients(problem: Problem, theta: Floats, units: Integers) -> Floats:
     found = problem.penalised(theta)
     starts, ends = problem.starts[units], problem.starts[units + 1]
     count, outputs, columns = theta.shape
-    for first, last, rows in problem.blocks(columns + 3 * count * outputs):
-        scores = (rows @ theta.reshape(-1, columns).T).reshape(len(rows), count, outputs)
-        slopes = np.empty_like(scores)
+    for first, last, rows in problem.blocks(columns + 8 * count * outputs):
+        # All units' scores below each other, shape (count * rows, outputs).
+        scores = (theta.reshape(-1, columns) @ rows.T).reshape(count, outputs, len(rows))
+        with np.errstate(over="ignore", invalid="ignore"):
+            each = loss(
+                problem.kind, scores.transpose(0, 2, 1).reshape(-1, outputs),
+                np.tile(problem.target[first:last], count),
+                np.tile(problem.weights[first:last], count), _OFF,
+            )  # fmt: skip
+        slopes = each.slope.reshape(count, len(rows), outputs)
         for m in range(count):
-            with np.errstate(over="ignore", invalid="ignore"):
-                each = loss(
-                    problem.kind, scores[:, m], problem.target[first:last],
-                    problem.weights[first:last], _OFF,
-                )  # fmt: skip
-            slopes[:, m] = each.slope
-            slopes[max(starts[m] - first, 0) : max(ends[m] - first, 0), m] = 0.0
-        found += (slopes.reshape(len(rows), -1).T @ rows).reshape(theta.shape)
+            slopes[m, max(starts[m] - first, 0) : max(ends[m] - first, 0)] = 0.0
+        flat = slopes.transpose(0, 2, 1).reshape(-1, len(rows))
+        found += (flat @ rows).reshape(theta.shape)
     return found
 
 

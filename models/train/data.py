@@ -156,8 +156,9 @@ def read_columns(
     units: Mapping[str, str] | None = None,
     reading: Reading = PLAIN,
     scaled: bool = True,
+    measured: bool = False,
 ) -> ReadColumns:
-    """Return the columns of a table and their encoding."""
+    """Return the columns of a table and their encoding; a measured label is none."""
     label, names = refuse_wrong_names(table, label, identity, units, reading.group)
     table, fills, left = _without_gaps(table, label, names, reading, scaled)
     if len(table) < 2:
@@ -186,7 +187,7 @@ def read_columns(
                 "least 2, so that one can be left out"
             )
     refuse_empty_cells(table, (label,), _FILL)
-    labels, y = labels_of(table, label)
+    labels, y = ((), np.zeros(len(table), np.int64)) if measured else labels_of(table, label)
     named = [
         each
         for name in names

@@ -22,6 +22,10 @@ _PATH = (Parameter("path", (TEXT,)),)
 _CHANGE = (Parameter("forest", (FOREST,)), Parameter("record", (RECORD,)))
 
 
+_LINEAR = Parameter("model", (LINEAR,))
+_ROWS = Parameter("rows", (NUMBER,), named=True, least=1)
+
+
 def _amount(name: str, most: float | None = None) -> Parameter:
     return Parameter(name, (NUMBER,), named=True, least=0, most=most)
 
@@ -70,6 +74,30 @@ FUNCTIONS: tuple[Function, ...] = (
         "let F = leave_one_out(T)",
         threat="the training set loses any one row",
         results={FOREST: FORESTS, LINEAR: LINEARS},
+    ),
+    Function(
+        "leave_out",
+        (_LINEAR, _ROWS),
+        LINEARS,
+        "The linear model retrained without any few of its rows, or groups: up to this many.",
+        "let F = leave_out(L, rows = 5)",
+        threat="the training set loses any few rows",
+    ),
+    Function(
+        "relabel",
+        (_LINEAR, _ROWS),
+        LINEARS,
+        "The linear model retrained after the labels of any few of its rows were flipped.",
+        "let F = relabel(L, rows = 5)",
+        threat="any few labels of the training set are flipped",
+    ),
+    Function(
+        "add_one",
+        (_LINEAR, Parameter("within", (INPUTS,), named=True)),
+        LINEARS,
+        "The linear model retrained with one more row, any input of a set with any label.",
+        "let F = add_one(L, within = box(0, 1))",
+        threat="the training set gains any one row",
     ),
     Function(
         "points",

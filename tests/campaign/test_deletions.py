@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from leaveout import files
-from leaveout.models.forest.folders import folder
+from leaveout.models.forest.folders import ForestFolder
+from leaveout.models.train import folder
 
 from attacks.deletions import Deletions
 from attacks.kind import generator, sort_of
@@ -45,7 +46,7 @@ def test_a_folder_that_changes_file_by_file_is_seen(monkeypatch):
 
 
 def test_a_command_that_does_not_know_itself_again_is_seen(monkeypatch):
-    monkeypatch.setattr(folder.ForestFolder, "was_asked", lambda self, request: False)
+    monkeypatch.setattr(ForestFolder, "was_asked", lambda self, request: False)
     found = set(wrongs(40, how="process", between="read"))
     assert found & {"not finished", "another forest"}
 
@@ -66,9 +67,9 @@ def test_deletions_kept_of_the_forest_before_are_seen(monkeypatch):
 
 
 def test_a_specification_that_is_kept_is_seen(monkeypatch):
-    write = folder.ForestFolder.write
+    write = ForestFolder.write
     monkeypatch.setattr(
-        folder.ForestFolder,
+        ForestFolder,
         "write",
         lambda self, before=None, request=b"": write(self, before and "another", request),
     )

@@ -78,7 +78,7 @@ def names(page: str, folder: Path) -> dict[str, object]:
         saved = {"scores": scores, "labels": torch.from_numpy(rng.integers(0, 3, 6))}
         torch.save(saved, folder / "evaluation.pth")
         return {}
-    if page == "docs/forest.md":
+    if page in {"docs/forest.md", "docs/linear.md"}:
         return {"X": X, "y": y}
     if page == "docs/sharded.md":
         from sklearn.tree import DecisionTreeClassifier

@@ -22,9 +22,9 @@ from leaveout.models.forest.folders import (
     rows_of_table,
     train_forest,
 )
-from leaveout.models.forest.folders.folder import open_for_change
 from leaveout.models.forest.folders.training import read_forest_data
 from leaveout.models.train import CategoryColumn
+from leaveout.models.train.folder import open_for_change
 from leaveout.specs import parse
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.resolve_names import read_spec
@@ -205,7 +205,7 @@ def test_what_cannot_be_written_leaves_the_folder_as_it_was(tmp_path, monkeypatc
 
 def test_two_programs_do_not_change_a_folder_at_once(tmp_path, snapshot):
     folder = train(tmp_path)
-    with open_for_change(folder), pytest.raises(ForestError) as told:
+    with open_for_change(ForestFolder, folder), pytest.raises(ForestError) as told:
         delete_rows(folder, ["P-3"])
     assert str(told.value) == snapshot
     assert delete_rows(folder, ["P-3"]).left == 23
@@ -334,7 +334,7 @@ def test_arrays_are_used_as_they_are(tmp_path, snapshot):
     assert not report.held_out
     assert report.test_accuracy == np.mean(folder.forest.predict(X[:8]) != y[:8])
     assert delete_rows(tmp_path / "f", ["0", "29"]).left == 28
-    with pytest.raises(ForestError) as told:
+    with pytest.raises(TrainingError) as told:
         folder.columns.encode([{}])
     assert str(told.value) == snapshot
     with pytest.raises(ForestError) as told:

@@ -14,7 +14,7 @@ from leaveout.errors import ForestError
 from leaveout.files import COMMIT, settle
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.folders import ForestFolder, add_rows, delete_rows, train_forest
-from leaveout.models.forest.folders.folder import REQUEST
+from leaveout.models.train.folder import REQUEST
 from leaveout.verifier.cli import run
 from leaveout.verifier.guard import Guard
 

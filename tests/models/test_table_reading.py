@@ -215,7 +215,7 @@ def test_forests_name_rows_by_their_number_in_the_file(tmp_path):
     path.write_text("name,age,ill\nAnn,30,no\nBob,,yes\nEve,50,yes\n")
     reading = Reading(missing=("drop",))
     data = read_forest_data(path, "ill", reading=Reading(missing=("drop",), drop=("name",)))
-    assert data.names.tolist() == [0, 2]
+    assert data.rows.names.tolist() == [0, 2]
     data = read_forest_data(path, "ill", "name", reading=reading)
     assert data.columns.ids == {0: "Ann", 1: "Eve"}
 

@@ -64,6 +64,9 @@ RUNS = {
     ],
     "forest delete": [["forest", "delete", "clinic", 3, "--check"]],
     "forest add": [["forest", "add", "clinic", "more.csv"]],
+    "linear train": [["linear", "train", "table.csv", "--label", "label", "-o", "line"]],
+    "linear delete": [["linear", "delete", "line", 3, "--check"]],
+    "linear add": [["linear", "add", "line", "more.csv"]],
     "vnnlib": [["vnnlib", "q.vnnlib", "--network", "n.onnx"]],
 }  # fmt: skip
 """Of each command how it is run under watch, in an order in which each finds its files."""
@@ -234,7 +237,7 @@ def test_a_folder_whose_name_is_no_text_stops_no_command(place):
     asked = []
     for arguments in [*runs, *more]:
         if "--serve" not in arguments:
-            count = 2 if arguments[0] == "forest" else 1
+            count = 2 if arguments[0] in {"forest", "linear"} else 1
             words = [*arguments[:count], *map(placed, arguments[count:])]
             asked.append([*map(str, words)])
     (place / "each.py").write_text(EACH)

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from leaveout.models.forest.folders.folder import REQUEST
+from leaveout.models.train.folder import REQUEST
 
 __all__ = [
     "Call",

@@ -179,9 +179,10 @@ class _Checker:
                     asked, folder, self._given, self.certificate.under, self._members
                 )
             question = self._linear[result.question]
-            return 0, check_linear(result, question, self.certificate.under(result.proof))
+            proof = self.certificate.under(result.proof)
+            return 0, check_linear(result, question, proof, self._numbers is EXACT)
 
-        label = result.label if result.kind == "leaks" else None
+        label = None if result.kind == "threshold" else result.label
         return self._run_check(result.name, label, result.upper, run)
 
     def values(self, part: ValuesPart) -> list[Checked]:

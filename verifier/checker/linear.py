@@ -37,17 +37,21 @@ class LinearResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One claim: what is bounded never exceeds ``upper``.
 
     Of leaks it is the confidence in ``label``; of differences that of any output's scores; of a
-    threshold ``sign`` times the model's output ``label``, where a member's is at most ``level``.
+    threshold ``sign`` times the model's output ``label``, where a member's is at most ``level``. Of
+    rows left out or relabelled, up to ``count``, or one added of the inputs ``within``, it is the
+    confidence in ``label``, or without a label the difference of any output's scores.
     """
 
     question: int
     name: str
-    kind: Literal["leaks", "difference", "threshold"]
+    kind: Literal["leaks", "difference", "threshold", "leave_out", "relabel", "add_one"]
     label: int | None
     sign: int
     level: float
     upper: float
     proof: str  # prefix of the arrays of multipliers
+    count: int = 0
+    within: BoxPart | None = None
 
 
 class LinearPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,11 +81,13 @@ class LinearSubject:
     group: str  # the column whose equal cells name rows that leave together; or empty
     tolerance: float
     claim: LinearResultPart | None = None  # None: of leaks, whatever the label
+    added: Inputs | None = None  # what an added row may be
 
     def lines(self) -> Iterator[str]:
         """Yield a line for the claim and for the model, and a line per range of inputs."""
         one = f"all rows of one {self.group!r}" if self.group else "one row"
-        yield f"{self._claim_words()}, over all {self.members:,} models without {one} and every x"
+        over = f"over all {self.members:,} models without {one} and every x"
+        yield f"{self._claim_words()}, {over if self._change is None else self._change}"
         yield f"linear model {self.path} (SHA-256 {self.sha256})"
         exactly = (
             "the exact minimum without them"
@@ -93,13 +99,26 @@ class LinearSubject:
             known = ", ".join(f"{at} is {label!r}" for at, label in enumerate(self.labels))
             yield f"labels: {known}"
         yield from self.inputs.lines()
+        if self.added is not None:
+            yield from (f"the added row: {line}" for line in self.added.lines())
+
+    @property
+    def _change(self) -> str | None:
+        """What changes in the training rows, if it is not one row or group that is left out."""
+        claim, unit = self.claim, f"groups by {self.group!r}" if self.group else "rows"
+        if claim is None or claim.kind in ("leaks", "difference", "threshold"):
+            return None
+        if claim.kind == "add_one":
+            return "over all models with one more row, of any label, and every x"
+        how = "without" if claim.kind == "leave_out" else "with flipped labels of"
+        return f"over all models {how} up to {claim.count:,} {unit} and every x"
 
     def _claim_words(self) -> str:
         claim = self.claim
-        if claim is None:
+        if claim is None or (claim.label is not None and self._change is not None):
             return "no confidence above upper is a leak"
         upper, level = number(claim.sign * claim.upper), number(claim.sign * claim.level)
-        if claim.kind == "difference":
+        if claim.label is None:
             return f"{claim.name}: no score differs by more than {upper}"
         above, most = ("above", "at most") if claim.sign > 0 else ("below", "at least")
         return (
@@ -183,8 +202,12 @@ def _array(arrays: Arrays, name: str, kind: str) -> NDArray[Any]:
     return np.asarray(found)
 
 
-def check_linear(part: LinearResultPart, question: LinearQuestion, proof: Arrays) -> LinearSubject:
-    """Prove one claim; return what it is about."""
+def check_linear(
+    part: LinearResultPart, question: LinearQuestion, proof: Arrays, exact: bool = False
+) -> LinearSubject:
+    """Prove one claim, also in whole numbers if asked; return what it is about."""
+    from leaveout.kernel import exact as whole_numbers
+    from leaveout.kernel.budget import Change, check_change
     from leaveout.kernel.design import Region
     from leaveout.kernel.family import check_bounds, check_leaks, check_shifts
     from leaveout.kernel.numbers import Rejected
@@ -193,18 +216,34 @@ def check_linear(part: LinearResultPart, question: LinearQuestion, proof: Arrays
     model, inputs, label = family.model, subject.inputs, part.label
     if part.sign not in (1, -1) or (part.kind != "threshold" and (part.sign, part.level) != (1, 0)):
         raise RejectedError("it has a sign or a level that its kind of claim has not")
-    if (label is None) != (part.kind == "difference"):
+    changes = part.kind in ("leave_out", "relabel", "add_one")
+    if not changes and (label is None) != (part.kind == "difference"):
         raise RejectedError("it names a label or an output where there is none, or names none")
+    if not changes and (part.count or part.within is not None):
+        raise RejectedError("it counts rows that its kind of claim does not")
+    if exact and part.kind != "leaks":
+        raise CertificateError(f"{part.name}: whole numbers cover leaks only; leave out --exact")
     try:
         tables = [(each.columns, each.values) for each in inputs.tables]
         region = Region.of(model.design, inputs.lower, inputs.upper, tables)
-        if label is None:
+        if changes:
+            within = None
+            if part.within is not None:
+                read = read_box(part.within, model.inputs, str(subject.path), single=False)
+                choices = [(each.columns, each.values) for each in read.tables]
+                within = Region.of(model.design, read.lower, read.upper, choices)
+                subject = replace(subject, added=read)
+            change = Change(part.kind, part.count, within)  # type: ignore[arg-type]
+            check_change(family, region, change, label, part.upper)
+        elif label is None:
             for output in range(model.outputs):
                 check_shifts(family, region, output, part.upper)
         elif part.kind == "leaks":
             rivals = [each for each in range(len(model.labels)) if each != label]
             multipliers = {each: _array(proof, f"t{each}", "f8") for each in rivals}
             check_leaks(family, region, label, part.upper, multipliers)
+            if exact:
+                whole_numbers.check_leaks(model, family, region, label, part.upper, multipliers)
             return subject
         else:
             if not 0 <= label < model.outputs:
@@ -212,6 +251,8 @@ def check_linear(part: LinearResultPart, question: LinearQuestion, proof: Arrays
             score = family.output(label) if part.sign > 0 else -family.output(label)
             t = _array(proof, "t", "f8")
             check_bounds(family, region, score, part.level, part.upper, t)
+    except whole_numbers.NotCoveredError as error:
+        raise CertificateError(f"{part.name}: {error}; leave out --exact") from None
     except Rejected as error:
         raise RejectedError(str(error)) from None
     return replace(subject, claim=part)

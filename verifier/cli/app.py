@@ -15,6 +15,7 @@ from leaveout.verifier.cli.fmt import fmt
 from leaveout.verifier.cli.forest import forest
 from leaveout.verifier.cli.functions import functions
 from leaveout.verifier.cli.guard import guard
+from leaveout.verifier.cli.linear import linear
 from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.report import report
 from leaveout.verifier.cli.rows import rows
@@ -65,6 +66,7 @@ app.command()(fmt)
 app.command()(train)
 app.command()(partition)
 app.add_typer(forest, name="forest")
+app.add_typer(linear, name="linear")
 app.command()(service)
 app.command()(guard)
 app.command()(report)
@@ -76,7 +78,11 @@ app.command()(functions)
 app.command()(solvers)
 app.command()(warm)
 
-for _each in (*app.registered_commands, *forest.registered_commands):
+for _each in (
+    *app.registered_commands,
+    *forest.registered_commands,
+    *linear.registered_commands,
+):
     # A terminal wraps paragraphs rather than source lines.
     _text = inspect.getdoc(_each.callback) or ""
     _each.help = "\n\n".join(" ".join(part.split()) for part in _text.split("\n\n"))

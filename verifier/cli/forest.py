@@ -7,14 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaveout.verifier.cli.changes import (
+    EARLIER,
+    From,
+    RowNames,
+    file_lines,
+    lines,
+    say_changed,
+    some,
+)
 from leaveout.verifier.cli.options import (
     Charset,
     Decimal,
     Drop,
     Group,
+    Identity,
     LabelColumn,
     Missing,
     Separator,
+    TestShare,
     Units,
     read_reading,
     read_units,
@@ -33,8 +44,6 @@ forest = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
-
-_EARLIER = ", by an earlier run that was interrupted before reporting it"
 
 Folder = Annotated[
     Path,
@@ -67,15 +76,7 @@ def train(
         ),
     ],
     label: LabelColumn = None,
-    identity: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="COLUMN",
-            help="CSV column with row names: not a feature, used to name rows to delete.",
-            show_default="rows are numbered from 0",
-        ),
-    ] = None,
+    identity: Identity = None,
     unit: Units = None,
     sep: Separator = "",
     decimal: Decimal = ".",
@@ -111,13 +112,7 @@ def train(
     seed: Annotated[
         int, typer.Option(help="Seed of all randomness; saved in the file.", min=0)
     ] = 0,
-    test_share: Annotated[
-        float,
-        typer.Option(
-            help="Share of the rows held out from a second forest, to measure accuracy; 0 for "
-            "none. The saved forest is trained on all rows.",
-        ),
-    ] = 0.2,
+    test_share: TestShare = 0.2,
 ) -> None:
     """Train a random forest from which any row can be deleted exactly.
 
@@ -154,25 +149,8 @@ def train(
 @forest.command()
 def delete(
     folder: Folder,
-    rows: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="ROW",
-            help="Names from the --id or --group column; without one, numbers counted from 0 in "
-            "the original table, which deletions do not shift.",
-            show_default=False,
-        ),
-    ] = None,
-    source: Annotated[
-        Path | None,
-        typer.Option(
-            "--from",
-            metavar="CSV",
-            help="Rows to delete, in the column of --id or --group or, without one, in a column "
-            "'row'.",
-            show_default=False,
-        ),
-    ] = None,
+    rows: RowNames = None,
+    source: From = None,
     check: Annotated[
         bool,
         typer.Option(
@@ -195,19 +173,16 @@ def delete(
 
 
 def _say_deleted(done: Deletion) -> None:
-    lines = [
-        ("deleted", _some(done.rows) + done.is_finished * _EARLIER),
+    rows = [
+        ("deleted", some(done.rows) + done.is_finished * EARLIER),
         ("rows left", f"{done.left:,}"),
         ("seconds", f"{done.seconds:.4f}"),
     ]
     if done.retraining is None:
-        lines.append(("equal", "to retraining on the remaining rows; --check compares"))
+        rows.append(("equal", "to retraining on the remaining rows; --check compares"))
     else:
-        lines.append(("equal", "bit for bit to retraining on the remaining rows"))
-    typer.echo(_lines([*lines, *_files(done.files)]))
-    _say_kept(done.kept, "; make sure it contains nothing about the deleted rows")
-    for path in done.naming:
-        typer.echo(f"note: {path} still names a deleted row", err=True)
+        rows.append(("equal", "bit for bit to retraining on the remaining rows"))
+    say_changed(done, rows)
 
 
 @forest.command()
@@ -235,13 +210,12 @@ def add(
 
 
 def _say_added(done: Addition) -> None:
-    lines = [
-        ("added", _some(done.rows) + done.is_finished * _EARLIER),
+    rows = [
+        ("added", some(done.rows) + done.is_finished * EARLIER),
         ("rows", f"{done.held:,}"),
         ("seconds", f"{done.seconds:.4f}"),
     ]
-    typer.echo(_lines([*lines, *_files(done.files)]))
-    _say_kept(done.kept)
+    say_changed(done, rows)
 
 
 def _compile(kernels: str = "trees") -> None:
@@ -264,27 +238,10 @@ def _training_table(report: ForestReport) -> str:
         said = f" (of a forest trained without {report.tested:,} of the rows, measured on these)"
         rows.append(("test accuracy", f"{report.test_accuracy:.2%}{said * report.held_out}"))
         rows += [] if report.quality is None else report.quality.lines
-    rows += [("seconds", f"{report.seconds:.1f}"), *_files(report.files)]
+    rows += [("seconds", f"{report.seconds:.1f}"), *file_lines(report.files)]
     rows.append(("next", f"leaveout verify {report.directory / 'forest.spec'}"))
     rows.append(("", f"leaveout guard {report.directory} --epsilon 0.2 ROWS.csv"))
     rows.append(
         ("", f"leaveout forest delete {report.directory} {(report.group and 'GROUP') or 'ROW'}...")
     )
-    return _lines(rows)
-
-
-def _files(files: tuple[Path, ...]) -> list[tuple[str, str]]:
-    return [("files" if not index else "", str(path)) for index, path in enumerate(files)]
-
-
-def _lines(rows: list[tuple[str, str]]) -> str:
-    return "\n".join(f"{name:<16}{value}" for name, value in rows)
-
-
-def _some(rows: tuple[str, ...], shown: int = 5) -> str:
-    return ", ".join(rows[:shown]) + f" and {len(rows) - shown:,} more" * (len(rows) > shown)
-
-
-def _say_kept(kept: Path | None, more: str = "") -> None:
-    if kept is not None:
-        typer.echo(f"note: {kept} was edited and is left unchanged{more}", err=True)
+    return lines(rows)

@@ -30,7 +30,7 @@ def guard(
         typer.Argument(
             metavar="DIR",
             help="A folder made by leaveout train, with the bounds.npz that leaveout verify "
-            "--bounds writes, or a folder with a forest.npz.",
+            "--bounds writes, or a folder with a forest.npz or a linear.npz.",
             show_default=False,
         ),
     ],
@@ -67,7 +67,7 @@ def guard(
         typer.Option(
             metavar="refuse|noise",
             help="Inputs outside the verified box: refuse (an empty label) or noise. Forests "
-            "have no such inputs.",
+            "and linear models have no such inputs.",
         ),
     ] = "refuse",
     memory: Annotated[
@@ -218,8 +218,8 @@ def guard(
 
     If the confidence is above the proved bound, the guard returns the network's label. Otherwise it
     evaluates the retrained networks, and only if one of them disagrees does it draw the answer at
-    random, once, and store it. For a forest it computes every deletion and returns the label unless
-    a deletion changes it. Labels go to standard output, one per row.
+    random, once, and store it. For a forest or a linear model it knows every member and returns the
+    label unless one of them disagrees. Labels go to standard output, one per row.
 
     For example: leaveout guard family --epsilon 0.2 patients.csv -o labels.csv
 
@@ -252,7 +252,7 @@ def guard(
     if epsilon is None:
         sys.stdout.write(_account(folder, memory, adopt))
         return
-    with counter_bar("deleting each row", "deletions, over all trees") as progress:
+    with counter_bar("leaving out each row", "done") as progress:
         loaded = Guard.load(
             folder,
             epsilon,

@@ -25,6 +25,22 @@ LabelColumn: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="COLUMN", help="CSV column to predict.", show_default=False),
 ]
+Identity: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="CSV column with row names: not a feature, used to name rows to delete.",
+        show_default="rows are numbered from 0",
+    ),
+]
+TestShare: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        help="Share of the rows held out from a second model, to measure accuracy; 0 for none. "
+        "The saved one is trained on all rows.",
+    ),
+]
 Units: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(

@@ -18,6 +18,7 @@ from leaveout.verifier.evidence.certified import (
     reaches,
     same_inputs,
 )
+from leaveout.verifier.points.linear_changes import ChangeJob
 from leaveout.verifier.points.linear_leaks import LinearJob, Linears
 from leaveout.verifier.points.linear_scores import ScoreJob
 from leaveout.verifier.points.sentences import box_record
@@ -109,4 +110,65 @@ class ScoreCheck(StatementCheck[ScoreJob]):
         if result.verdict == "proved":
             reached = reached and lower is not None and self.job.replays(result)
             reached = reached and is_closed(lower or 0.0, most)
+        return Standing(result, told, reached)
+
+
+class ChangeCheck(StatementCheck[ChangeJob]):
+    """A statement about any few rows of a linear model."""
+
+    @property
+    def facts(self) -> tuple[BoxRecord, int]:
+        """See `StatementCheck.facts`."""
+        return box_record(self.job.about.box), self.job.about.members
+
+    @property
+    def labels(self) -> list[int | None]:
+        """See `StatementCheck.labels`."""
+        return self.job.labels
+
+    def label_name(self, label: int | None) -> str:
+        """See `StatementCheck.label_name`."""
+        return self.job.about.label_name(label)
+
+    def other_claim(self, claim: Checked) -> str:
+        """See `StatementCheck.other_claim`."""
+        wrong = _other_linear(self.job.about, self.folder, claim)
+        if wrong or not isinstance(claim.subject, LinearSubject):
+            return wrong
+        said, job = claim.subject.claim, self.job
+        within = None if job.within is None else inputs_part(job.within)
+        for label in job.labels:
+            own = {**job.said(label), "within": within}
+            if said is not None and all(getattr(said, k) == each for k, each in own.items()):
+                return ""
+        return OTHER
+
+    def _upper(self, result: Result, claims: Sequence[Checked]) -> float | None:
+        """Return what is proved of all labels of a result; None if not of all."""
+        labels = self.job.labels if result.label is None else [result.label]
+        found = {each.label: each.upper for each in claims}
+        uppers = [found.get(label) for label in labels]
+        return None if None in uppers else max(each for each in uppers if each is not None)
+
+    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
+        """Return how claims contradict a result; empty if they do not."""
+        upper = self._upper(result, claims)
+        if upper is None or result.lower is None or result.lower <= upper:
+            return ""
+        return f"has an input at {bound(result.lower)}, above what the certificate proves"
+
+    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
+        """Return how far claims prove a result."""
+        replayed = result.example is not None and self.job.replays(result)
+        if result.verdict == "refuted":
+            return Standing(result, "refuted" if replayed else "", replayed)
+        upper, floor = self._upper(result, claims), self.job.floor
+        if upper is None:
+            return Standing(result, "", False)
+        told = f"at most {bound(upper, up=True)}"
+        if floor is not None:
+            return Standing(result, told, result.verdict != "proved" or upper <= floor)
+        reached = reaches(upper, result.upper) and (replayed or not result.lower)
+        if result.verdict == "proved":
+            reached = reached and is_closed(result.lower or 0.0, result.upper)
         return Standing(result, told, reached)

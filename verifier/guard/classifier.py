@@ -7,7 +7,7 @@ from typing import Any, Self
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from leaveout.models.forest.folders.training import label_values
+from leaveout.models.train.rows import label_values
 from leaveout.verifier.guard.guard import Guard
 
 

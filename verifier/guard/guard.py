@@ -22,11 +22,10 @@ from leaveout.models.sharded.aggregation import draw_exponential, operating_syst
 from leaveout.models.table import is_frame
 from leaveout.models.train.encoding import Encoding
 from leaveout.verifier.guard.access import MEMORY
-from leaveout.verifier.guard.forests.subject import OnProgress
 from leaveout.verifier.guard.inputs import BoxDomain, Glance, Point, encode_inputs, key_of
-from leaveout.verifier.guard.loading import change_rows, load_subject
+from leaveout.verifier.guard.loading import change_rows, delete_rows, load_subject
 from leaveout.verifier.guard.memory import Account, FullError, Memory, SpentError, UnusableError
-from leaveout.verifier.guard.subject import GuardSettings, Subject
+from leaveout.verifier.guard.subject import GuardSettings, OnProgress, Subject
 
 _MOST_SEEDED = 32
 
@@ -281,7 +280,7 @@ class Guard:
         adopt: bool = False,
         progress: OnProgress | None = None,
     ) -> Guard:
-        """Load a folder: a network with its family and bounds, or a forest.
+        """Load a folder: a network with its family and bounds, a forest, or a linear model.
 
         A network is what ``leaveout train`` left, with what ``leaveout verify --bounds`` proved of
         it. Of a forest all deletions are made, unless they are kept in the folder, and kept there.
@@ -289,7 +288,7 @@ class Guard:
         Parameters
         ----------
         folder : path
-            With full.onnx, family.npz and bounds.npz; or with forest.npz.
+            With full.onnx, family.npz and bounds.npz; with forest.npz; or with linear.npz.
         epsilon : float
             Of each noised answer.
         memory : path, optional
@@ -321,8 +320,8 @@ class Guard:
         subject = load_subject(Path(folder), progress, adopt=adopt)
         if settings.outside == "noise" and not isinstance(subject.domain, BoxDomain):
             raise GuardError(
-                f"{folder}: a forest answers every input, so no input is outside; leave "
-                "'outside' at its default"
+                f"{folder}: a model of this kind answers every input, so no input is outside; "
+                "leave 'outside' at its default"
             )
         path = subject.folder / MEMORY if memory is None else Path(memory)
         identity, labels = subject.identity, subject.labels
@@ -354,7 +353,7 @@ class Guard:
 
     @property
     def members(self) -> int:
-        """The number of covered training points: retrained networks, or rows of a forest."""
+        """The number of members: retrained networks, or rows or groups of another model."""
         return self.subject.members
 
     @property
@@ -419,7 +418,7 @@ class Guard:
         Parameters
         ----------
         x : array_like, shape (inputs,), or a row of a data frame
-            Rounded to float32 as a network reads it, to float64 as a forest does.
+            Rounded to float32 as a network reads it, to float64 as other models do.
 
         Raises
         ------
@@ -506,9 +505,9 @@ class Guard:
         self._answering.memory.rehearse()
 
     def delete(self, rows: Rows, progress: OnProgress | None = None) -> None:
-        """Delete rows of the forest in its folder, and guard the forest without them.
+        """Delete rows of the forest or linear model in its folder, and guard what is left.
 
-        Until this returns, questions are answered by the forest before. Noised answers that were
+        Until this returns, questions are answered by the model before. Noised answers that were
         given stay as they are, and are given again.
 
         Parameters
@@ -525,7 +524,7 @@ class Guard:
             cannot be written; nothing has changed then.
         """
         with self._changing:
-            change_rows(self.subject, lambda forest: forest.delete(rows))
+            delete_rows(self.subject, rows)
             self._follow(progress)
 
     def add(
@@ -552,12 +551,12 @@ class Guard:
         return names
 
     def reload(self, progress: OnProgress | None = None) -> None:
-        """Guard the forest now in the folder, after rows of it were deleted or added.
+        """Guard the model now in the folder, after rows of it were deleted or added.
 
         Raises
         ------
         LeaveoutError
-            If it is a network, or the folder cannot be read, or its forest has other settings or
+            If it is a network, or the folder cannot be read, or its model has other settings or
             labels; what was guarded still is.
         """
         with self._changing:
@@ -591,7 +590,7 @@ class Guard:
         subject = load_subject(self.subject.folder, progress)
         if subject.identity[:2] != self.subject.identity[:2]:
             raise GuardError(
-                f"{subject.folder}: this forest has other settings or labels than the guarded "
+                f"{subject.folder}: this model has other settings or labels than the guarded "
                 "one; load a new guard for it, with another memory"
             )
         # First: from here on the memory is asked before anything is answered.

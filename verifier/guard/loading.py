@@ -1,4 +1,4 @@
-"""Reading of a network's or forest's folder for a guard."""
+"""Reading of a model's folder for a guard, and deletion from it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,20 @@ from leaveout.errors import GuardError
 from leaveout.files import settle, why_unread
 from leaveout.models.family import FAMILY
 from leaveout.models.forest import DareForestClassifier
+from leaveout.models.forest.classifier import Rows
 from leaveout.models.forest.columns import COLUMNS, FOREST
 from leaveout.models.forest.folders import change_forest
 from leaveout.models.forest.plain import kind_digest
+from leaveout.models.linear import folder as linear_folder
+from leaveout.models.linear.file import LINEAR
 from leaveout.models.train.encoding import encode_rows, encoding_of
 from leaveout.models.train.export import NETWORK, SPEC
 from leaveout.verifier.guard.access import BOUNDS, MEMORY, Access, are_own, load_access
-from leaveout.verifier.guard.forests.subject import ForestSubject, OnProgress, load_forest_access
+from leaveout.verifier.guard.forests.subject import ForestSubject, load_forest_access
 from leaveout.verifier.guard.inputs import BoxDomain, Point, plain_rows
 from leaveout.verifier.guard.leaks import LeakTest
-from leaveout.verifier.guard.subject import Identity, Subject
+from leaveout.verifier.guard.linear import LinearSubject
+from leaveout.verifier.guard.subject import Identity, OnProgress, Subject
 from leaveout.verifier.points.given import GivenPoints, leaves_box
 from leaveout.verifier.points.sentences import group_note, group_words, without_member
 
@@ -78,6 +82,12 @@ class NetworkSubject(Subject):
 
 T = TypeVar("T")
 
+_SAID = {
+    FOREST: f"a forest ({FOREST})",
+    LINEAR: f"a linear model ({LINEAR})",
+    NETWORK: f"a network ({NETWORK})",
+}
+
 
 def load_subject(
     folder: Path, progress: OnProgress | None = None, *, adopt: bool = False
@@ -87,7 +97,15 @@ def load_subject(
         settle(folder)
     except OSError as error:
         raise GuardError(f"{folder}: {why_unread(error)}") from None
-    if not (folder / FOREST).exists():
+    models = [name for name in (FOREST, LINEAR, NETWORK) if (folder / name).exists()]
+    if len(models) > 1:
+        raise GuardError(
+            f"{folder}: contains both {_SAID[models[0]]} and {_SAID[models[1]]}; move one of them "
+            "to its own folder"
+        )
+    if models == [LINEAR]:
+        return LinearSubject(folder, *([] if progress is None else [progress]))
+    if models != [FOREST]:
         subject, path = NetworkSubject(load_access(folder)), folder / BOUNDS
         if not are_own(path):
             what = f"{path}: was not proved by this user on this machine, or was changed"
@@ -99,16 +117,16 @@ def load_subject(
                 )
             subject.notes += (f"{what}: it is used unchanged",)
         return subject
-    if (folder / NETWORK).exists():
-        raise GuardError(
-            f"{folder}: contains both a forest ({FOREST}) and a network ({NETWORK}); move one of "
-            "them to its own folder"
-        )
     return ForestSubject(load_forest_access(folder, progress))
 
 
 def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -> T:
     """Delete rows of the forest in a folder, or add some."""
+    if isinstance(subject, LinearSubject):
+        raise GuardError(
+            f"{subject.folder}: a guard of a linear model adds no rows; add them with leaveout "
+            "linear add, then reload"
+        )
     if not isinstance(subject, ForestSubject):
         raise GuardError(f"{subject.folder}: a network cannot follow deletions; retrain it")
 
@@ -127,7 +145,17 @@ def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -
     return change_forest(subject.folder, apply_change)
 
 
+def delete_rows(subject: Subject, rows: Rows) -> None:
+    """Delete rows of the model in a folder."""
+    if isinstance(subject, LinearSubject):
+        subject.delete([rows] if isinstance(rows, int | np.integer) else [*rows])
+    else:
+        change_rows(subject, lambda forest: forest.delete(rows))
+
+
 def files_of(folder: Path) -> list[Path]:
     """Return the files of a folder that a guard reads or writes."""
     memories = [f"{MEMORY}{suffix}" for suffix in ("", "-wal", "-shm")]
-    return [folder / name for name in (NETWORK, FOREST, COLUMNS, FAMILY, BOUNDS, *memories)]
+    linear = (LINEAR, linear_folder.COLUMNS, linear_folder.FEATURES)
+    names = (NETWORK, FOREST, COLUMNS, *linear, FAMILY, BOUNDS, *memories)
+    return [folder / name for name in names]

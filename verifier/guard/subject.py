@@ -1,10 +1,10 @@
-"""The interface of what a guard serves: a network or a forest."""
+"""The interface of what a guard serves: a network, a forest or a linear model."""
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
@@ -14,8 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import GuardError
+from leaveout.models.archive import read_archive
+from leaveout.models.train.columns import TableColumns
 from leaveout.models.train.encoding import Encoding
-from leaveout.verifier.guard.inputs import Domain, LeakFinder, Point
+from leaveout.verifier.guard.inputs import Domain, FiniteDomain, LeakFinder, Point, plain_rows
+from leaveout.verifier.points.sentences import group_note, group_words
 
 
 class Identity(NamedTuple):
@@ -56,6 +59,63 @@ class Subject(ABC):
     @abstractmethod
     def where_outside(self, point: Point) -> str:
         """Return how an input leaves the domain, in data units; empty if inside."""
+
+
+OnProgress = Callable[[int, int], None]
+"""Told how much of the work on all members is done, and how much there is."""
+
+_INPUTS = ("X_test", "X")
+
+
+class TableSubject(Subject):
+    """A model of a table that answers every finite input, since all its members are known.
+
+    Parameters
+    ----------
+    folder : Path
+    inputs : int
+    columns : TableColumns or None
+        None where no table is known.
+    group : str
+        The column whose equal cells name rows that leave together; empty if none does.
+    """
+
+    def __init__(self, folder: Path, inputs: int, columns: TableColumns | None, group: str) -> None:
+        self.folder = folder
+        self.columns = None if columns is None or columns.encoding is None else columns
+        self.encoding = None if self.columns is None else self.columns.encoding
+        names = () if self.columns is None or self.columns.width is None else self.columns.features
+        self.domain = FiniteDomain(names or tuple(map(str, range(inputs))))
+        self.group = group_words(group) if group else ""
+        self.notes = (group_note(group),) if group else ()
+
+    def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float64]:
+        """See `Subject.encode`."""
+        if self.columns is None:
+            return plain_rows(rows, self.domain.features, np.float64)
+        return self.columns.encode(rows)
+
+    def read_arrays(self, path: Path) -> NDArray[np.float64]:
+        """See `Subject.read_arrays`."""
+        arrays = read_archive(path, GuardError, only=_INPUTS)
+        name = next((name for name in _INPUTS if name in arrays), None)
+        if name is None:
+            raise GuardError(f"{path}: has neither an array 'X_test' nor 'X'")
+        try:
+            points = self.domain.points(arrays[name])
+        except GuardError as error:
+            raise GuardError(f"{path}: {name!r}: {error}") from None
+        finite = np.isfinite(points).all(axis=1)
+        if not finite.all():
+            row = int(np.argmin(finite))
+            raise GuardError(
+                f"{path}: {name!r} row {row} contains a value that is not a finite number"
+            )
+        return points
+
+    def where_outside(self, point: Point) -> str:
+        """See `Subject.where_outside`."""
+        return ""
 
 
 _MOST_EPSILON = 700.0

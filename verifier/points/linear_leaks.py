@@ -210,7 +210,7 @@ class _Claim:
     names: list[str]
     about: Linears
     said: dict[str, Any]  # what the manifest says of it
-    goals: tuple[Goal, ...]
+    goals: tuple[Goal, ...]  # none where the kernel needs no multipliers
     rivals: tuple[str, ...]  # what names the multipliers of each goal
     t: Floats
     upper: float
@@ -237,6 +237,10 @@ class LinearBook:
             keys = tuple(f"t{rival}" for rival in rivals)
         self._claims.append(_Claim([name], about, said, search.goals, keys, search.t, upper))
 
+    def add_change(self, name: str, about: Linears, said: dict[str, Any], upper: float) -> None:
+        """Store a claim about a change of rows, which the kernel proves without multipliers."""
+        self._claims.append(_Claim([name], about, said, (), (), np.zeros((0, 0)), upper))
+
     def __bool__(self) -> bool:
         return bool(self._claims)
 
@@ -262,6 +266,9 @@ class LinearBook:
                 arrays[f"centres{i}"] = hint.centres
             yield f"members {k}", arrays
         for i, claim in enumerate(self._claims):
+            if not claim.goals:
+                yield str(i), {}
+                continue
             # Members that were refitted since then have other centres.
             again = Search(
                 claim.about.fitted.family, claim.about.box, claim.goals, claim.upper, 0.0, NEVER
@@ -357,7 +364,8 @@ class LinearLeaks(LeakEngine[Linears]):
         if key in self._asked:
             return self._asked[key]
         held, file = resolver.linear(model), resolver.linear_file(model)
-        given = resolver.bound_arguments(call)["forest"]  # type: ignore[arg-type]
+        arguments = resolver.bound_arguments(call)  # type: ignore[arg-type]
+        given = arguments.get("forest") or arguments["model"]
         if resolver.linear(given) is not held:
             raise resolver.fail(
                 family,

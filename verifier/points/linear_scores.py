@@ -173,6 +173,14 @@ class _Reader:
         )  # fmt: skip
 
 
+def read_scores(statement: Statement, resolver: Resolver) -> ScoreStatement | LeaveoutError:
+    """Read a statement about scores, or say why it is none."""
+    try:
+        return _Reader(statement, resolver).read()
+    except _OtherShapeError as other:
+        return other.why
+
+
 @dataclass(frozen=True, eq=False)
 class ScoreJob:
     """A loaded statement about scores."""
@@ -238,15 +246,9 @@ class LinearScores(Engine[ScoreJob]):
         super().__init__(context)
         self.leaks = leaks
 
-    def _read(self, statement: Statement) -> ScoreStatement | LeaveoutError:
-        try:
-            return _Reader(statement, self.context.resolver).read()
-        except _OtherShapeError as other:
-            return other.why
-
     def accepts(self, statement: Statement) -> LeaveoutError | None:
         """See `Engine.accepts`."""
-        read = self._read(statement)
+        read = read_scores(statement, self.context.resolver)
         if isinstance(read, ScoreStatement):
             return None
         checked, claim = self.context.checked, statement.claim
@@ -260,7 +262,7 @@ class LinearScores(Engine[ScoreJob]):
 
     def load(self, statement: Statement) -> ScoreJob:
         """See `Engine.load`."""
-        asked = self._read(statement)
+        asked = read_scores(statement, self.context.resolver)
         if not isinstance(asked, ScoreStatement):
             raise asked
         self.leaks.refuse_other_families(asked.family)

@@ -1,171 +1,112 @@
-"""The folder of a forest: three files changed together, by one program at a time."""
+"""The folder of a forest, and changes of its rows."""
 
 from __future__ import annotations
 
-import hashlib
-import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.files import (
-    OWNER_ONLY,
-    SETTINGS,
-    commit,
-    hold_folder,
-    partial_folder,
-    read_whole,
-    settle,
-)
-from leaveout.models.family import FAMILY, DataFacts
+from leaveout.models.family import DataFacts
 from leaveout.models.forest.classifier import DareForestClassifier
-from leaveout.models.forest.columns import (
-    COLUMNS,
-    FOREST,
-    SPEC,
-    ForestColumns,
-    columns_bytes,
-    load_columns,
-)
+from leaveout.models.forest.columns import COLUMNS, FOREST, FORESTS
+from leaveout.models.forest.plain import Ensemble
+from leaveout.models.table import Table
+from leaveout.models.train import changes
+from leaveout.models.train.changes import Addition, Deletion
+from leaveout.models.train.columns import Subject
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.export import inputs_text
+from leaveout.models.train.folder import ModelFolder, Rows, lock_folder, put_model
+from leaveout.models.train.rows import label_values
 
-_OF_ROWS = FAMILY
-"""What others keep here that is made of the forest alone, and of the rows it held."""
-REQUEST = ".leaveout-request"
-"""A salted digest of what was last asked for, until the program has said that it is done."""
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
-class ForestFolder:
-    """A forest, with what its file does not record about its table.
+class ForestFolder(ModelFolder):
+    """A forest, with what its file does not record about its table; changes change the forest.
 
     Attributes
     ----------
     directory : Path
-    forest : DareForestClassifier
     columns : ForestColumns
+    forest : DareForestClassifier
     """
 
-    directory: Path
+    subject: ClassVar[Subject] = FORESTS
     forest: DareForestClassifier
-    columns: ForestColumns
 
     @classmethod
-    def read(cls, directory: Path) -> ForestFolder:
-        """Read the folder.
+    def load(cls, directory: Path) -> ForestFolder:
+        """See `ModelFolder.load`."""
+        forest = DareForestClassifier.load(directory / FOREST)
+        columns = FORESTS.load_columns(directory / COLUMNS, forest.n_features_in_)
+        return cls(directory, columns, forest)
 
-        Raises
-        ------
-        ForestError
-            If it holds no forest, or a file is damaged or of another one.
-        """
-        path = directory / FOREST
-        with _refuse_os_errors(directory, "read"):
-            settle(directory)
-        if not path.exists():
-            raise ForestError(
-                f"{directory}: no {FOREST}; leaveout forest train creates such a folder"
+    @property
+    def rows(self) -> Ensemble:
+        """See `ModelFolder.rows`."""
+        return self.forest.ensemble()
+
+    def save(self, path: Path) -> None:
+        """See `ModelFolder.save`."""
+        self.forest.save(path)
+
+    def without(self, names: Sequence[int]) -> ForestFolder:
+        """See `ModelFolder.without`."""
+        self.forest.delete(names)
+        return self
+
+    def rows_of(self, table: Table, X: NDArray[np.float64]) -> Rows:
+        """See `ModelFolder.rows_of`."""
+        assert self.columns.encoding is not None
+        label = self.columns.encoding.label
+        cells = table.column(label)
+        if self.forest.classes_.dtype.kind == "U":
+            return X, np.array(cells, dtype=np.str_)
+        values = label_values(cells)
+        if values.dtype.kind == "U":
+            wrong = next(
+                row for row, cell in enumerate(cells) if label_values([cell]).dtype.kind == "U"
             )
-        forest = DareForestClassifier.load(path)
-        columns = load_columns(directory / COLUMNS, forest.n_features_in_)
-        return cls(directory, forest, columns)
+            raise ForestError(
+                f"{table.at(wrong, label)}: {cells[wrong]!r} is not a label of this forest; labels "
+                "are whole numbers"
+            )
+        return X, values
 
-    @property
-    def group(self) -> str:
-        """The column whose equal cells name rows that leave together; empty if none does."""
-        groups = self.forest.ensemble().groups
-        return "" if groups is None else groups.column
+    def with_rows(
+        self, rows: Rows, cells: Sequence[str] | None
+    ) -> tuple[ForestFolder, NDArray[np.int64]]:
+        """See `ModelFolder.with_rows`."""
+        return self, self.forest.add(*rows, groups=cells)
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """The files that are written."""
-        return tuple(self.directory / name for name in (FOREST, COLUMNS, SPEC))
+    def ends_with(self, rows: Rows) -> bool:
+        """See `ModelFolder.ends_with`."""
+        X, y = rows
+        held = self.rows
+        labels = held.classes[held.y[-len(X) :]]
+        return np.array_equal(held.X[-len(X) :], X) and labels.tolist() == y.tolist()
 
-    def spec(self) -> str:
-        """Return an initial specification: what any one row, or group, can change."""
-        above, below = self._around_inputs()
-        return above + self._inputs() + below
+    def check(self) -> float:
+        """See `ModelFolder.check`."""
+        began = time.perf_counter()
+        anew = self.forest.retrain()
+        seconds = time.perf_counter() - began
+        wrong = self.forest.difference(anew)
+        if wrong is not None:
+            raise ForestError(f"{self.directory}: differs from retraining: {wrong}")
+        return seconds
 
-    def write(self, before: str | None = None, request: bytes = b"") -> bool:
-        """Write the three files atomically; the caller holds the folder's lock.
-
-        What was made of a forest that was there before, such as its deletions, goes.
-
-        Parameters
-        ----------
-        before : str or None
-            The specification that was written last: another one is the user's own, and kept, but
-            for the lines about the inputs where they still stand. None where there was no forest.
-        request : bytes
-            What was asked for, for `was_asked` to know it again where this program is killed before
-            it says that it is done, and calls `acknowledge`.
-
-        Returns
-        -------
-        bool
-            Whether the specification was written.
-
-        Raises
-        ------
-        ForestError
-            If one cannot be written; the folder is then as it was.
-        """
-        files = {COLUMNS: columns_bytes(self.columns)}
-        own = None if before is None else _text(self.directory / SPEC)
-        spec = self.spec()
-        if before is not None and own is not None and own != before:
-            above, below = self._around_inputs()
-            spec = own.replace(before.removeprefix(above).removesuffix(below), self._inputs())
-        is_kept = own == spec != self.spec()
-        if not is_kept:
-            files[SPEC] = spec.encode()
-        if request:
-            files[REQUEST] = _request_digest(secrets.token_bytes(_SALT), request)
-        put_forest(self.directory, self.forest, files, is_new=before is None)
-        return not is_kept
-
-    def own_spec(self) -> Path | None:
-        """Return the specification file if it is not the default one."""
-        path = self.directory / SPEC
-        return None if _text(path) in {None, self.spec()} else path
-
-    def was_asked(self, request: bytes) -> bool:
-        """Return whether the last change was this request, left unacknowledged."""
-        with _refuse_os_errors(self.directory, "read"):
-            try:
-                found = read_whole(self.directory / REQUEST, SETTINGS)
-            except FileNotFoundError:
-                return False
-        return found == _request_digest(found[:_SALT], request)
-
-    def acknowledge(self) -> None:
-        """Forget the last request once its result was reported."""
-        # The change stands, whatever becomes of this.
-        with suppress(OSError):
-            (self.directory / REQUEST).unlink(missing_ok=True)
-
-    def _around_inputs(self) -> tuple[str, str]:
-        about = " ".join(self.columns.source.split())
-        group = " ".join(self.group.split())
-        lacks = f"all rows of one {group}, for each" if group else "one row, for each row it holds"
-        return (
-            f"# what any one {group or 'row'} of {about} can change\n"
-            f'let T = forest("{FOREST}")\n'
-            f"let F = leave_one_out(T)  # T without {lacks}\n",
-            "\n\n"
-            "find bound: least b per label such that\n"
-            "    forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)\n",
-        )
-
-    def _inputs(self) -> str:
-        """Return the inputs section of the specification, which depends on the rows."""
-        X = self.forest.ensemble().X
+    def inputs(self) -> str:
+        """See `ModelFolder.inputs`."""
+        X = self.rows.X
         minimum, maximum = X.min(axis=0), X.max(axis=0)
         if self.columns.encoding is not None:
             # Any category may be asked about, also one that no row has any more.
@@ -188,67 +129,46 @@ class ForestFolder:
         )
 
 
-def put_forest(
-    directory: Path, forest: DareForestClassifier, files: Mapping[str, bytes], *, is_new: bool
-) -> None:
-    """Write a forest and other files into its folder atomically; the caller locks it."""
-    gone = {REQUEST, *(() if is_new else (_OF_ROWS,))} - set(files)
-    with _refuse_os_errors(directory, "written"), partial_folder(directory) as staged:
-        for name, content in files.items():
-            (staged / name).touch(OWNER_ONLY if name == REQUEST else 0o666)
-            (staged / name).write_bytes(content)
-        try:
-            forest.save(staged / FOREST)
-        except ForestError as error:
-            # The user knows of no such folder.
-            raise ForestError(str(error).replace(str(staged), str(directory))) from None
-        commit(staged, directory, gone)
+def delete_rows(
+    directory: Path | str,
+    rows: Sequence[str],
+    check: bool = False,
+    tell: Callable[[Deletion], None] = lambda done: None,
+) -> Deletion:
+    """Delete rows exactly, leaving bit for bit the forest of the remaining rows.
+
+    The parameters and errors are those of `leaveout.models.train.changes.delete_rows`.
+    """
+    return changes.delete_rows(ForestFolder, Path(directory), rows, check, tell)
 
 
-@contextmanager
-def open_for_change(directory: Path) -> Iterator[ForestFolder]:
-    """Open a folder for changes, locking out other programs."""
-    with lock_folder(directory):
-        yield ForestFolder.read(directory)
+def add_rows(
+    directory: Path | str,
+    source: Path | str,
+    tell: Callable[[Addition], None] = lambda done: None,
+) -> Addition:
+    """Add the rows of a table with the same columns, under the next numbers.
+
+    The parameters and errors are those of `leaveout.models.train.changes.add_rows`.
+    """
+    return changes.add_rows(ForestFolder, Path(directory), Path(source), tell)
 
 
-@contextmanager
-def lock_folder(directory: Path) -> Iterator[None]:
-    """Lock a folder against other programs; finish or undo interrupted changes."""
-    with ExitStack() as stack:
-        try:
-            with _refuse_os_errors(directory, "read"):
-                stack.enter_context(hold_folder(directory))
-        except BlockingIOError:
-            raise ForestError(
-                f"{directory}: another program is changing this forest; wait for it"
-            ) from None
-        yield
+def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) -> T:
+    """Change the forest of a folder and everything derived from it."""
+    with lock_folder(FORESTS, directory):
+        if (directory / COLUMNS).exists():
+            folder = ForestFolder.read(directory)
+            before = folder.spec()
+            found = change(folder.forest)
+            changes.write_changed(folder, before)
+            return found
+        forest = DareForestClassifier.load(directory / FOREST)
+        found = change(forest)
+        put_model(FORESTS, directory, forest.save, {}, is_new=False)
+        return found
 
 
-@contextmanager
-def _refuse_os_errors(directory: Path, what: str) -> Iterator[None]:
-    """Turn operating system errors on a folder into refusals."""
-    try:
-        yield
-    except BlockingIOError:
-        raise
-    except OSError as error:
-        raise ForestError(f"{directory}: cannot be {what}: {error.strerror or error}") from None
-
-
-_SALT = 16
-
-
-def _request_digest(salt: bytes, request: bytes) -> bytes:
-    """Return a salt and salted digest of a request, which may name deleted rows."""
-    return salt + hashlib.blake2b(request, salt=salt, digest_size=32).digest()
-
-
-def _text(path: Path) -> str | None:
-    try:
-        return read_whole(path, SETTINGS).decode()
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError):
-        return ""
+def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
+    """Return the rows listed in a CSV's naming column, or else in ``row``."""
+    return changes.rows_of_table(ForestFolder, path, directory)

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.errors import ForestError, TrainingError
-from leaveout.files import make_folder, settle, why_unread
-from leaveout.models.archive import holds_archive
+from leaveout.errors import ForestError
 from leaveout.models.forest.classifier import DareForestClassifier
-from leaveout.models.forest.columns import FOREST, ForestColumns
-from leaveout.models.forest.folders.folder import ForestFolder, lock_folder
+from leaveout.models.forest.columns import FORESTS, ForestColumns
+from leaveout.models.forest.folders.folder import ForestFolder
 from leaveout.models.forest.plain import Ensemble, Groups
 from leaveout.models.quality import Quality
-from leaveout.models.reading import PLAIN, Reading, read_table, refuse_for_archive
-from leaveout.models.train.data import (
-    read_arrays,
-    read_columns,
-    refuse_wrong_names,
-)
-from leaveout.models.train.encoding import encode_columns
+from leaveout.models.reading import PLAIN, Reading
+from leaveout.models.train.folder import refuse_taken, write_new
+from leaveout.models.train.rows import TableRows, label_values, read_rows, test_split
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,18 +29,15 @@ class ForestData:
     X: NDArray[np.float64]  # shape (rows, features)
     y: NDArray[Any]  # shape (rows,): labels: whole numbers if all are written as such, else text
     columns: ForestColumns
-    X_test: NDArray[np.float64] | None = None
+    rows: TableRows
     y_test: NDArray[Any] | None = None
-    cautions: tuple[str, ...] = ()  # what looks like a mistake in the table, a line each
-    names: NDArray[np.int64] | None = None  # shape (rows,): places in a file with others between
-    listed: int = 0  # how many rows the file has
-    groups: Groups | None = None
 
     def name_rows(self, ensemble: Ensemble) -> Ensemble:
         """Return a forest of these rows with their names and groups."""
-        if self.names is not None:
-            ensemble = replace(ensemble, names=self.names, next_name=self.listed)
-        return replace(ensemble, groups=self.groups)
+        rows = self.rows
+        if rows.names is not None:
+            ensemble = replace(ensemble, names=rows.names, next_name=rows.listed)
+        return replace(ensemble, groups=None if rows.groups is None else Groups(*rows.groups))
 
 
 def read_forest_data(
@@ -58,47 +48,12 @@ def read_forest_data(
     reading: Reading = PLAIN,
 ) -> ForestData:
     """Read a CSV with a header, or an NPZ with ``X_train, y_train`` or ``X, y``."""
-    if holds_archive(path, TrainingError):
-        refuse_for_archive(path, [("--id", identity), ("--unit", units), *reading.set_options])
-        found = read_arrays(path, label, np.float64)
-        plain = ForestColumns(source=path.name)
-        return ForestData(found.X, found.y, plain, found.X_test, found.y_test)
-    check = partial(
-        refuse_wrong_names, label=label, identity=identity, units=units, group=reading.group
-    )
-    table = read_table(path, on_header=check, reading=reading)
-    read = read_columns(table, label, identity, units, reading, scaled=False)
-    columns = ForestColumns(
-        source=path.name,
-        encoding=read.encoding,
-        units=dict(read.units),
-        identity=identity,
-        ids={} if identity is None else dict(enumerate(read.ids)),
-    )
-    groups, names = None, None
-    if read.groups is not None:
-        groups = Groups(reading.group, np.array(read.ids, np.str_)[read.groups])
-    if identity is None and len(read.table) < len(table):
-        # Numbers are those of the file, whatever rows of it are left out.
-        names = np.searchsorted(np.array(table.lines), np.array(read.table.lines))
-    X = encode_columns(read.encoding, read.table.cells, len(read.table), np.float64)
-    y = label_values(read.labels)[read.y]
-    return ForestData(
-        X, y, columns, cautions=read.cautions, names=names, listed=len(table), groups=groups
-    )
+    rows = read_rows(path, label, identity, units, reading, scaled=False)
+    known = label_values(rows.labels)
+    y_test = None if rows.y_test is None else known[rows.y_test]
+    return ForestData(rows.X, known[rows.y], rows.columns, rows, y_test)
 
 
-def label_values(names: Sequence[str]) -> NDArray[Any]:
-    """Return labels as integers if all are written so, else as text."""
-    try:
-        numbers = np.array([int(name) for name in names], dtype=np.int64)
-    except (ValueError, OverflowError):
-        return np.array(names, dtype=np.str_)
-    alike = [str(number) for number in numbers.tolist()] == list(names)
-    return numbers if alike else np.array(names, dtype=np.str_)
-
-
-_NETWORK = "full.onnx"
 _SHALLOW = 3
 """Trees no deeper usually have useful bounds though each row is in all of them."""
 
@@ -191,21 +146,15 @@ def train_forest(
         raise ForestError(
             f"--test-share {test_share:g}: expected a number of at least 0 and below 1"
         )
-    _refuse_taken(target)
+    refuse_taken(FORESTS, target)
     data = read_forest_data(Path(source), label, identity, units, reading)
     settings = DareForestClassifier(50, max_depth=10, random_state=0) if forest is None else forest
     trained = DareForestClassifier(**settings.get_params(deep=False)).fit(data.X, data.y)
     trained = DareForestClassifier.of(data.name_rows(trained.ensemble()))
     trained.set_params(n_jobs=settings.n_jobs)
     tested = _answer_tests(data, trained, test_share)
-    folder = ForestFolder(target, trained, data.columns)
-    try:
-        make_folder(target)
-    except OSError as error:
-        raise ForestError(f"{target}: cannot write: {error.strerror or error}") from None
-    with lock_folder(target):
-        _refuse_taken(target)
-        folder.write()
+    folder = ForestFolder(target, data.columns, trained)
+    write_new(folder)
     quality = _quality(tested, trained.classes_)
     return ForestReport(
         directory=target,
@@ -221,12 +170,12 @@ def train_forest(
         seconds=time.monotonic() - began,
         files=folder.files,
         warnings=(
-            *data.cautions,
+            *data.rows.cautions,
             *(() if quality is None else quality.caution),
             *_expect(trained),
         ),
         leaving=len(trained.ensemble().unit_names),
-        group="" if data.groups is None else data.groups.column,
+        group="" if data.rows.groups is None else data.rows.groups[0],
     )
 
 
@@ -240,23 +189,6 @@ def _expect(forest: DareForestClassifier) -> tuple[str, ...]:
     )
 
 
-def _refuse_taken(directory: Path) -> None:
-    """Refuse to overwrite a forest, from which rows may have been deleted."""
-    if directory.exists() and not directory.is_dir():
-        raise ForestError(f"{directory}: is a file; choose another folder")
-    try:
-        settle(directory)
-    except OSError as error:
-        raise ForestError(f"{directory}: {why_unread(error)}") from None
-    if (directory / FOREST).exists():
-        raise ForestError(
-            f"{directory}: already contains a forest, from which rows may have been deleted; "
-            "choose another folder, or remove this one"
-        )
-    if (directory / _NETWORK).exists():
-        raise ForestError(f"{directory}: contains a network and its family; choose another folder")
-
-
 @dataclass(frozen=True, eq=False)
 class _Tested:
     """Answers to test rows, and their labels."""
@@ -268,17 +200,12 @@ class _Tested:
 
 def _answer_tests(data: ForestData, trained: DareForestClassifier, share: float) -> _Tested | None:
     """Answer the test rows, or rows that another forest is trained without."""
-    if data.X_test is not None and data.y_test is not None and len(data.X_test):
-        return _Tested(trained.predict(data.X_test), data.y_test, False)
-    # Rows of a group are tested together.
-    units = trained.ensemble().units
-    known = int(units.max()) + 1
-    tested = min(round(share * known), known - 1)
-    if not tested:
+    X_test = data.rows.X_test
+    if X_test is not None and data.y_test is not None and len(X_test):
+        return _Tested(trained.predict(X_test), data.y_test, False)
+    out, others = test_split(trained.ensemble().units, share, trained.seed_)
+    if not len(out):
         return None
-    order = np.random.default_rng(trained.seed_).permutation(known)
-    is_out = np.isin(units, order[:tested])
-    out, others = np.flatnonzero(is_out), np.flatnonzero(~is_out)
     smaller = DareForestClassifier(**trained.get_params(deep=False))
     smaller.set_params(random_state=trained.seed_).fit(data.X[others], data.y[others])
     return _Tested(smaller.predict(data.X[out]), data.y[out], True)

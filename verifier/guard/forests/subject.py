@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.errors import ForestError, GuardError
-from leaveout.models.archive import read_archive
+from leaveout.errors import ForestError
 from leaveout.models.family import FAMILY
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST, ForestColumns, load_columns
@@ -25,12 +23,7 @@ from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import Ensemble, forest_digest, kind_digest
 from leaveout.user_key import is_own
 from leaveout.verifier.guard.forests.leaks import ForestLeakTest
-from leaveout.verifier.guard.inputs import FiniteDomain, Point, plain_rows
-from leaveout.verifier.guard.subject import Identity, Subject
-from leaveout.verifier.points.sentences import group_note, group_words
-
-OnProgress = Callable[[int, int], None]
-"""Told how much of all deletions is done, and how much there is to do."""
+from leaveout.verifier.guard.subject import Identity, OnProgress, TableSubject
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,10 +73,7 @@ def _columns(path: Path, ensemble: Ensemble) -> ForestColumns | None:
     return None if columns.encoding is None else columns
 
 
-_INPUTS = ("X_test", "X")
-
-
-class ForestSubject(Subject):
+class ForestSubject(TableSubject):
     """A forest whose members are the forests without one of its rows.
 
     A memory is bound to settings, seed, features and labels only, so it outlives deletions and
@@ -93,51 +83,19 @@ class ForestSubject(Subject):
     def __init__(self, access: ForestAccess) -> None:
         ensemble = access.ensemble
         kind = kind_digest(ensemble)
-        self.folder = access.folder
-        self._columns = columns = access.columns
-        count = ensemble.X.shape[1]
-        self.domain = FiniteDomain(
-            tuple(map(str, range(count))) if columns is None else columns.features
-        )
+        group = "" if ensemble.groups is None else ensemble.groups.column
+        super().__init__(access.folder, ensemble.X.shape[1], access.columns, group)
         self.leaks = ForestLeakTest(access.family)
         self.labels = len(ensemble.classes)
         self.names = tuple(map(str, ensemble.classes.tolist()))
         self.members = len(access.family)
-        unit = "row" if ensemble.groups is None else repr(ensemble.groups.column)
+        unit = repr(group) if group else "row"
         self.identity = Identity(kind, f"every {unit}", forest_digest(ensemble))
-        self.encoding = None if columns is None else columns.encoding
-        self.notes = access.notes
-        if ensemble.groups is not None:
-            self.group = group_words(ensemble.groups.column)
-            self.notes = (group_note(ensemble.groups.column), *self.notes)
+        self.notes += access.notes
         self._thresholds = [
             np.concatenate([tree.threshold[tree.feature == at] for tree in ensemble.trees])
             for at in range(self.domain.dimension)
         ]
-
-    def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float64]:
-        """See `Subject.encode`."""
-        if self._columns is None:
-            return plain_rows(rows, self.domain.features, np.float64)
-        return self._columns.encode(rows)
-
-    def read_arrays(self, path: Path) -> NDArray[np.float64]:
-        """See `Subject.read_arrays`."""
-        arrays = read_archive(path, GuardError, only=_INPUTS)
-        name = next((name for name in _INPUTS if name in arrays), None)
-        if name is None:
-            raise GuardError(f"{path}: has neither an array 'X_test' nor 'X'")
-        try:
-            points = self.domain.points(arrays[name])
-        except GuardError as error:
-            raise GuardError(f"{path}: {name!r}: {error}") from None
-        finite = np.isfinite(points).all(axis=1)
-        if not finite.all():
-            row = int(np.argmin(finite))
-            raise GuardError(
-                f"{path}: {name!r} row {row} contains a value that is not a finite number"
-            )
-        return points
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
         """Draw inputs on both sides of the trees' thresholds."""
@@ -146,7 +104,3 @@ class ForestSubject(Subject):
             if len(thresholds):
                 points[:, at] = rng.choice(thresholds, count)
         return np.where(rng.random(points.shape) < 0.5, points, np.nextafter(points, np.inf))
-
-    def where_outside(self, point: Point) -> str:
-        """See `Subject.where_outside`."""
-        return ""

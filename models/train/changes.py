@@ -1,4 +1,4 @@
-"""Atomic deletion and addition of rows in a forest's folder."""
+"""Atomic deletion and addition of rows in a model's folder."""
 
 from __future__ import annotations
 
@@ -7,35 +7,23 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-from leaveout.errors import ForestError
+from leaveout.errors import LeaveoutError
 from leaveout.files import read_whole
-from leaveout.models.forest.classifier import DareForestClassifier
-from leaveout.models.forest.columns import COLUMNS, FOREST, SPEC, ForestColumns
-from leaveout.models.forest.folders.folder import (
-    ForestFolder,
-    lock_folder,
-    open_for_change,
-    put_forest,
-)
-from leaveout.models.forest.folders.training import label_values
 from leaveout.models.reading import FURTHER, read_table
 from leaveout.models.table import Table
 from leaveout.models.train.data import refuse_empty_cells, row_ids
 from leaveout.models.train.encoding import is_missing_value
+from leaveout.models.train.folder import ModelFolder, open_for_change
+from leaveout.models.train.receipt import Receipt
 
 _SHOWN = 3
 _LOOKED_THROUGH = 2**26
 """Most bytes of a file that is looked through."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -47,7 +35,7 @@ class Deletion:
     rows : tuple of str
         What the table called them.
     left : int
-        Rows that the forest still holds.
+        Rows that the model still holds.
     seconds : float
         Of the deletion itself, without reading and writing the folder.
     retraining : float or None
@@ -59,6 +47,8 @@ class Deletion:
         Whether an earlier run had made this very change, and was ended before it could say so.
     naming : tuple of Path
         Files of others in the folder, such as results, that still say what a row was called.
+    receipt : Receipt or None
+        What the folder now says of the change, where its models have receipts.
     """
 
     rows: tuple[str, ...]
@@ -69,6 +59,7 @@ class Deletion:
     files: tuple[Path, ...]
     is_finished: bool = False
     naming: tuple[Path, ...] = ()
+    receipt: Receipt | None = None
 
 
 @dataclass(frozen=True)
@@ -81,53 +72,54 @@ class Addition:
     kept: Path | None
     files: tuple[Path, ...]
     is_finished: bool = False
+    receipt: Receipt | None = None
 
 
 def delete_rows(
-    directory: Path | str,
+    kind: type[ModelFolder],
+    directory: Path,
     rows: Sequence[str],
-    check: bool = False,
-    tell: Callable[[Deletion], None] = lambda done: None,
+    check: bool,
+    tell: Callable[[Deletion], None],
 ) -> Deletion:
-    """Delete rows exactly, leaving bit for bit the forest of the remaining rows.
+    """Delete rows from the model of a folder.
 
     Parameters
     ----------
-    directory : Path or str
-        That `train_forest` wrote.
+    kind : type of ModelFolder
+    directory : Path
     rows : sequence of str
         As the table names them; where it does not, their numbers in it, from 0. Where rows leave
         together, the cells that name them.
     check : bool
         Whether to train anew on the rows left and compare, before anything is written.
-    tell : callable, optional
+    tell : callable
         Told once the change is on the disk. Only then is it forgotten that it was asked for, so
         that a program that is killed before finds it done when it asks again.
 
     Raises
     ------
-    ForestError
+    LeaveoutError
         If a row is not there, or none would be left, or the folder cannot be read or written; the
         folder is then as it was.
     """
-    with open_for_change(Path(directory)) as folder:
-        forest = folder.forest
+    with open_for_change(kind, directory) as folder:
         asked = tuple(row.strip() for row in rows)
         request = msgspec.json.encode(["delete", *sorted(asked)])
         known = _rows_by_name(folder)
         if asked and not known.keys() & set(asked) and folder.was_asked(request):
             seconds, kept, is_finished = 0.0, folder.own_spec(), True
-            retraining = _time_retraining(folder) if check else None
+            retraining = folder.check() if check else None
         else:
             names, before, is_finished = _named_rows(folder, asked, known), folder.spec(), False
             began = time.perf_counter()
-            forest.delete(names)
+            folder = folder.without(names)
             seconds = time.perf_counter() - began
-            retraining = _time_retraining(folder) if check else None
-            kept = _write_folder(folder, folder.columns, before, request)
+            retraining = folder.check() if check else None
+            kept = write_changed(folder, before, request)
         done = Deletion(
-            asked, len(forest.rows_), seconds, retraining, kept, folder.files,
-            is_finished, _files_with_names(folder, asked),
+            asked, len(folder.rows.names), seconds, retraining, kept, folder.files,
+            is_finished, _files_with_names(folder, asked), folder.receipt,
         )  # fmt: skip
         tell(done)
         folder.acknowledge()
@@ -135,90 +127,71 @@ def delete_rows(
 
 
 def add_rows(
-    directory: Path | str,
-    source: Path | str,
-    tell: Callable[[Addition], None] = lambda done: None,
+    kind: type[ModelFolder], directory: Path, source: Path, tell: Callable[[Addition], None]
 ) -> Addition:
     """Add the rows of a table with the same columns, under the next numbers.
 
     Parameters
     ----------
-    directory : Path or str
-        That `train_forest` wrote from a table.
-    source : Path or str
+    kind : type of ModelFolder
+    directory : Path
+        Of a model that was trained on a table.
+    source : Path
         CSV with a header: the features' columns, the label's, and the one that names rows.
-    tell : callable, optional
+    tell : callable
         As of `delete_rows`.
 
     Raises
     ------
-    ForestError, TrainingError
+    LeaveoutError
         If the table cannot be used, a row's name is taken, or the folder cannot be read or
         written; the folder is then as it was.
     """
-    with open_for_change(Path(directory)) as folder:
-        columns, forest = folder.columns, folder.forest
+    with open_for_change(kind, directory) as folder:
+        columns, error = folder.columns, kind.subject.error
         if columns.encoding is None:
-            raise ForestError(f"{directory}: trained on plain arrays, so no table can be added")
+            raise error(f"{directory}: trained on plain arrays, so no table can be added")
         encoding = columns.encoding
-        table, label = (
-            read_table(
-                Path(source),
-                reading=encoding.to_reading,
-                only={*encoding.columns_read, columns.identity or "", folder.group},
-            ),
-            encoding.label,
-        )
-        table.require(label, "it contains the forest's labels")
+        only = {*folder.columns_read, columns.identity or "", folder.group}
+        table = read_table(source, reading=encoding.to_reading, only=only)
+        table.require(encoding.label, f"it contains the {kind.subject.noun}'s labels")
         refuse_empty_cells(table, encoding.fills)
         if not len(table):
-            raise ForestError(f"{source}: no rows below the header")
+            raise error(f"{source}: no rows below the header")
         places = [f"{source}, line {line}" for line in table.lines]
-        X = columns.encode(table.records(), places)
-        y = _labels(table, label, forest)
+        rows = folder.rows_of(table, columns.encode(table.records(), places))
         ids = () if columns.identity is None else row_ids(table, columns.identity)
         cells = None
         if folder.group:
             table.require(folder.group, "its equal cells name rows that leave together")
-            cells = _group_cells(table, folder.group)
-        request = msgspec.json.encode(["add", X.tolist(), y.tolist(), cells or ids])
-        if folder.was_asked(request) and _ends_with(forest, X, y):
-            names, seconds, kept = forest.rows_[-len(table) :], 0.0, folder.own_spec()
+            cells = _group_cells(table, folder.group, error)
+        request = msgspec.json.encode(["add", *(each.tolist() for each in rows), cells or ids])
+        if folder.was_asked(request) and folder.ends_with(rows):
+            names, seconds, kept = folder.rows.names[-len(table) :], 0.0, folder.own_spec()
             is_finished = True
         else:
-            _refuse_held(table, ids, columns)
+            _refuse_held(table, ids, folder)
             before, is_finished = folder.spec(), False
             began = time.perf_counter()
-            names = forest.add(X, y, groups=cells)
+            folder, names = folder.with_rows(rows, cells)
             seconds = time.perf_counter() - began
             named = dict(zip(names.tolist(), ids, strict=True)) if ids else {}
             columns = msgspec.structs.replace(columns, ids={**columns.ids, **named})
-            kept = _write_folder(folder, columns, before, request)
+            folder = replace(folder, columns=columns)
+            kept = write_changed(folder, before, request)
         called = tuple(dict.fromkeys(cells or map(columns.name_of, names.tolist())))
-        done = Addition(called, len(forest.rows_), seconds, kept, folder.files, is_finished)
+        done = Addition(
+            called, len(folder.rows.names), seconds, kept, folder.files, is_finished,
+            folder.receipt,
+        )  # fmt: skip
         tell(done)
         folder.acknowledge()
         return done
 
 
-def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) -> T:
-    """Change the forest of a folder and everything derived from it."""
-    with lock_folder(directory):
-        if (directory / COLUMNS).exists():
-            folder = ForestFolder.read(directory)
-            before = folder.spec()
-            found = change(folder.forest)
-            _write_folder(folder, folder.columns, before)
-            return found
-        forest = DareForestClassifier.load(directory / FOREST)
-        found = change(forest)
-        put_forest(directory, forest, {}, is_new=False)
-        return found
-
-
-def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
+def rows_of_table(kind: type[ModelFolder], path: Path, directory: Path) -> tuple[str, ...]:
     """Return the rows listed in a CSV's naming column, or else in ``row``."""
-    folder = ForestFolder.read(directory)
+    folder = kind.read(directory)
     columns = folder.columns
     identity = columns.identity or folder.group or "row"
     table = read_table(
@@ -229,26 +202,15 @@ def rows_of_table(path: Path, directory: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(cells) if folder.group else cells)
 
 
-def _write_folder(
-    folder: ForestFolder, columns: ForestColumns, before: str, request: bytes = b""
-) -> Path | None:
-    """Write a folder after its forest changed; return the specification if it is kept."""
-    held = folder.forest.ensemble()
-    changed = ForestFolder(
-        folder.directory, folder.forest, columns.restrict_to_rows(held.names, held.X)
-    )
-    return None if changed.write(before, request) else folder.directory / SPEC
+def write_changed(folder: ModelFolder, before: str, request: bytes = b"") -> Path | None:
+    """Write a folder after its model changed; return the specification if it is kept."""
+    held = folder.rows
+    changed = replace(folder, columns=folder.columns.restrict_to_rows(held.names, held.X))
+    return None if changed.write(before, request) else folder.directory / folder.subject.spec
 
 
-def _ends_with(forest: DareForestClassifier, X: NDArray[np.float64], y: NDArray[Any]) -> bool:
-    """Return whether these are the rows added last."""
-    held = forest.ensemble()
-    labels = held.classes[held.y[-len(X) :]]
-    return np.array_equal(held.X[-len(X) :], X) and labels.tolist() == y.tolist()
-
-
-def _files_with_names(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, ...]:
-    """Return the files beside the forest that contain a row's name as a word."""
+def _files_with_names(folder: ModelFolder, rows: Sequence[str]) -> tuple[Path, ...]:
+    """Return the files beside the model that contain a row's name as a word."""
     if folder.columns.identity is None and not folder.group:
         return ()
     words = b"|".join(re.escape(row.encode()) for row in rows)
@@ -262,20 +224,9 @@ def _files_with_names(folder: ForestFolder, rows: Sequence[str]) -> tuple[Path, 
     return tuple(found)
 
 
-def _time_retraining(folder: ForestFolder) -> float:
-    """Retrain on the rows held, check for equality, and return the seconds taken."""
-    began = time.perf_counter()
-    anew = folder.forest.retrain()
-    seconds = time.perf_counter() - began
-    wrong = folder.forest.difference(anew)
-    if wrong is not None:
-        raise ForestError(f"{folder.directory}: differs from retraining: {wrong}")
-    return seconds
-
-
-def _rows_by_name(folder: ForestFolder) -> dict[str, list[int]]:
-    """Return the forest's rows by displayed name."""
-    ids, held = folder.columns.ids, folder.forest.ensemble()
+def _rows_by_name(folder: ModelFolder) -> dict[str, list[int]]:
+    """Return the model's rows by displayed name."""
+    ids, held = folder.columns.ids, folder.rows
     found: dict[str, list[int]] = {}
     if held.groups is not None:
         for row, cell in zip(held.names.tolist(), held.groups.cells.tolist(), strict=True):
@@ -286,14 +237,15 @@ def _rows_by_name(folder: ForestFolder) -> dict[str, list[int]]:
 
 
 def _named_rows(
-    folder: ForestFolder, rows: Sequence[str], known: Mapping[str, list[int]]
+    folder: ModelFolder, rows: Sequence[str], known: Mapping[str, list[int]]
 ) -> list[int]:
-    """Return the forest's row numbers; an error mentions no other row's name."""
+    """Return the model's row numbers; an error mentions no other row's name."""
+    error = folder.subject.error
     if not rows:
-        raise ForestError("name the rows to delete")
+        raise error("name the rows to delete")
     twice = next((row for row, count in Counter(rows).items() if count > 1), None)
     if twice is not None:
-        raise ForestError(f"row {twice!r} is named twice")
+        raise error(f"row {twice!r} is named twice")
     wrong = [row for row in rows if row not in known]
     if wrong:
         shown = ", ".join(map(repr, wrong[:_SHOWN])) + ", ..." * (len(wrong) > _SHOWN)
@@ -305,43 +257,28 @@ def _named_rows(
             if columns.ids
             else "rows are numbered from 0"
         )
-        raise ForestError(
-            f"{folder.directory}: the forest has no row {shown}: it never existed, or is already "
-            f"deleted; {by}"
+        raise error(
+            f"{folder.directory}: the {folder.subject.noun} has no row {shown}: it never existed, "
+            f"or is already deleted; {by}"
         )
     return [number for row in rows for number in known[row]]
 
 
-def _group_cells(table: Table, group: str) -> list[str]:
+def _group_cells(table: Table, group: str, error: type[LeaveoutError]) -> list[str]:
     """Return whom each row of a table belongs to."""
     cells = table.column(group)
     for row, cell in enumerate(cells):
         if is_missing_value(cell, among_numbers=True):
-            raise ForestError(f"{table.at(row, group)}: missing value; remove the row")
+            raise error(f"{table.at(row, group)}: missing value; remove the row")
     return cells
 
 
-def _labels(table: Table, label: str, forest: DareForestClassifier) -> NDArray[Any]:
-    """Return labels in the forest's form, integers or text."""
-    cells = table.column(label)
-    if forest.classes_.dtype.kind == "U":
-        return np.array(cells, dtype=np.str_)
-    values = label_values(cells)
-    if values.dtype.kind == "U":
-        wrong = next(
-            row for row, cell in enumerate(cells) if label_values([cell]).dtype.kind == "U"
-        )
-        raise ForestError(
-            f"{table.at(wrong, label)}: {cells[wrong]!r} is not a label of this forest; labels "
-            "are whole numbers"
-        )
-    return values
-
-
-def _refuse_held(table: Table, ids: Sequence[str], columns: ForestColumns) -> None:
+def _refuse_held(table: Table, ids: Sequence[str], folder: ModelFolder) -> None:
+    columns = folder.columns
     taken = set(columns.ids.values()) & set(ids)
     if taken:
         row = next(row for row, name in enumerate(ids) if name in taken)
-        raise ForestError(
-            f"{table.at(row, columns.identity or '')}: the forest already has a row {ids[row]!r}"
+        raise folder.subject.error(
+            f"{table.at(row, columns.identity or '')}: the {folder.subject.noun} already has a row "
+            f"{ids[row]!r}"
         )

@@ -1,0 +1,295 @@
+"""Fitting a linear model to a table, into a folder ready to verify."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.arrays import Floats
+from leaveout.errors import LinearError
+from leaveout.files import MODEL, read_whole, why_unread
+from leaveout.kernel.design import Column, Design
+from leaveout.kernel.family import Family
+from leaveout.kernel.model import Groups, Kind, LinearModel
+from leaveout.models.linear.family import bound_members
+from leaveout.models.linear.fit import coefficients_of
+from leaveout.models.linear.folder import (
+    LINEARS,
+    LinearColumns,
+    LinearFolder,
+    network_outputs,
+    refuse_unfit,
+)
+from leaveout.models.quality import Quality
+from leaveout.models.reading import PLAIN, Reading
+from leaveout.models.train.encoding import CategoryColumn
+from leaveout.models.train.folder import refuse_taken, write_new
+from leaveout.models.train.rows import TableRows, read_rows, test_split
+
+_DEGREE = 3
+_MEASURED = ("ridge", "poisson", "gamma")
+
+
+@dataclass(frozen=True, eq=False)
+class Tested:
+    """Answers to test rows.
+
+    Attributes
+    ----------
+    answers, y : ndarray, shape (rows,)
+        Numbers of labels, or numbers to predict.
+    labels : tuple of str
+    mean : float
+        Of what the model learned from.
+    held_out : bool
+        Whether another model was tested, fitted without these rows of the model's own.
+    """
+
+    answers: NDArray[Any]
+    y: NDArray[Any]
+    labels: tuple[str, ...]
+    mean: float
+    held_out: bool
+
+    @cached_property
+    def quality(self) -> Quality | None:
+        """How well labels are answered; None if numbers are predicted."""
+        return Quality.of(self.answers, self.y, self.labels) if self.labels else None
+
+    @property
+    def errors(self) -> tuple[float, float]:
+        """The mean absolute error, and that of always answering the mean."""
+        return float(np.abs(self.answers - self.y).mean()), float(np.abs(self.mean - self.y).mean())
+
+
+@dataclass(frozen=True, eq=False)
+class LinearReport:
+    """What was fitted.
+
+    Attributes
+    ----------
+    folder : LinearFolder
+        What was written: the model with its columns, and how near it is to the minimum.
+    family : Family
+        All members, bounded.
+    tested : Tested or None
+    seconds : float
+    bounding : float
+        Seconds of these in which all members were bounded.
+    warnings : tuple of str
+        What looks like a mistake in the table.
+    """
+
+    folder: LinearFolder
+    family: Family
+    tested: Tested | None
+    seconds: float
+    bounding: float
+    warnings: tuple[str, ...]
+
+    @property
+    def refits(self) -> int:
+        """How many members were refitted, as their closed form tells nothing."""
+        return len(np.unique(np.concatenate([p.members.measured for p in self.family.parts])))
+
+    @property
+    def without_bound(self) -> int:
+        """Of how many members nothing is proved, such as of those without a minimum."""
+        radii = np.max([part.members.radius for part in self.family.parts], axis=0)
+        return int((~np.isfinite(radii)).sum())
+
+
+def train_linear(
+    source: Path | str,
+    directory: Path | str,
+    *,
+    label: str | None = None,
+    identity: str | None = None,
+    units: Mapping[str, str] | None = None,
+    reading: Reading = PLAIN,
+    kind: str | None = None,
+    penalty: float = 1.0,
+    bins: int = 0,
+    splines: int = 0,
+    weights: str = "",
+    features: Path | str | None = None,
+    test_share: float = 0.2,
+) -> LinearReport:
+    """Fit a linear model to all rows of a table and write its folder.
+
+    The model minimises the sum of the rows' losses, times their weights, plus ``penalty`` / 2 times
+    the sum of the squared coefficients but the intercept's. A table's numbers are scaled to [0, 1]
+    and words are one-hot.
+
+    Parameters
+    ----------
+    source : Path or str
+        CSV with a header, or NPZ with ``X_train, y_train`` or ``X, y``.
+    directory : Path or str
+        Where ``linear.npz``, ``linear.json``, ``linear.spec`` and ``receipt.json`` go; it holds no
+        model yet.
+    label, identity, units, reading
+        As `leaveout.models.train.run` takes them.
+    kind : str or None
+        ``logistic`` (of more than two labels one against the rest), ``softmax``, ``svm`` (squared
+        hinge loss), or for numbers ``ridge`` (least squares), ``poisson``, ``gamma``. None:
+        logistic for two labels, softmax for more.
+    penalty : float
+        scikit-learn's ``C`` of `LogisticRegression` is 1 / penalty, its ``alpha`` of `Ridge` the
+        penalty.
+    bins, splines : int
+        At most one of them: how many bins of about equal counts, or how many knots of cubic splines
+        at quantiles, replace each column of numbers with more than two values; 0 for none. With
+        fewer distinct values than bins each has its own.
+    weights : str
+        The column that says how much each row counts.
+    features : Path, str or None
+        An ONNX network that reads the columns and whose outputs the model reads. It stays fixed.
+    test_share : float
+        Share of the rows that a second model is fitted without, to measure accuracy; 0: none.
+        Where the file has a test part of its own, that is used.
+
+    Raises
+    ------
+    TrainingError, LinearError
+        If the data or the settings cannot be used, there is no minimum or more than one, or the
+        folder is taken.
+    """
+    began, target = time.monotonic(), Path(directory)
+    for flag, given, fits, expected in (
+        ("kind", kind, kind in (None, *get_args(Kind)), f"one of {', '.join(get_args(Kind))}"),
+        ("penalty", penalty, 0 <= penalty < np.inf, "a number of at least 0"),
+        ("bins", bins, bins == 0 or bins >= 2, "at least 2, or 0 for none"),
+        ("splines", splines, splines == 0 or splines >= 2, "at least 2, or 0 for none"),
+        ("splines", splines, not (bins and splines), "0, as --bins is set"),
+        ("test-share", test_share, 0 <= test_share < 1, "a number of at least 0 and below 1"),
+    ):
+        if not fits:
+            raise LinearError(f"--{flag} {given}: expected {expected}")
+    refuse_taken(LINEARS, target)
+    rows = read_rows(
+        Path(source), label, identity, units, reading, scaled=True, measured=kind in _MEASURED,
+        weight=weights,
+    )  # fmt: skip
+    columns = LinearColumns(**msgspec.structs.asdict(rows.columns), weight=weights)
+    network = b""
+    if features is not None:
+        try:
+            network = read_whole(Path(features), MODEL)
+        except OSError as error:
+            raise LinearError(f"{features}: {why_unread(error)}") from None
+        columns = msgspec.structs.replace(columns, network=hashlib.sha256(network).hexdigest())
+        rows = replace(rows, X=network_outputs(network, str(features), rows.X))
+        if rows.X_test is not None:
+            rows = replace(rows, X_test=network_outputs(network, str(features), rows.X_test))
+    design = _design(rows.X, columns, bins, splines, penalty > 0)
+    model = _fit(_start(rows, design, kind, penalty, source))
+    folder = LinearFolder(target, columns, model, None, network).with_receipt()
+    bounding = time.monotonic()
+    family = bound_members(model)
+    bounding = time.monotonic() - bounding
+    tested, cautions = _test(rows, model, test_share)
+    if tested is not None and tested.quality is not None:
+        cautions += tested.quality.caution
+    write_new(folder)
+    seconds = time.monotonic() - began
+    return LinearReport(folder, family, tested, seconds, bounding, (*rows.cautions, *cautions))
+
+
+def _design(X: Floats, columns: LinearColumns, bins: int, splines: int, every: bool) -> Design:
+    """Return how features become columns; ``every``: also those that the others imply."""
+    words: set[int] = set()
+    first = 0
+    for column in columns.encoding.columns if columns.encoding and not columns.network else ():
+        last = first + len(column.features)
+        words |= {*range(first, last)} if isinstance(column, CategoryColumn) else set()
+        first = last
+    found = []
+    for at, x in enumerate(X.T):
+        values = np.unique(x)
+        if at in words or len(values) <= 2 or not (bins or splines):
+            found.append(Column(at))
+        elif bins:
+            found.append(Column(at, 0, _edges(x, values, bins), every))
+        else:
+            inner = np.unique(np.quantile(x, np.linspace(0, 1, splines)))
+            knots = np.pad(inner, _DEGREE, mode="edge")
+            found.append(Column(at, _DEGREE, knots, every))
+    count = sum(each.width for each in found)
+    return Design(X.shape[1], tuple(found), np.zeros(count), np.ones(count))
+
+
+def _edges(x: Floats, values: Floats, bins: int) -> Floats:
+    """Return edges between distinct values, so that each bin has rows."""
+    above = values
+    if len(values) > bins:
+        above = np.unique(np.quantile(x, np.arange(1, bins) / bins, method="higher"))
+    above = above[above > values[0]]
+    above = above if len(above) else values[1:2]
+    below = values[np.searchsorted(values, above) - 1]
+    middle = below + (above - below) / 2
+    # An edge belongs to the bin above it.
+    return np.asarray(np.where(middle > below, middle, above))
+
+
+def _start(
+    rows: TableRows, design: Design, kind: str | None, penalty: float, source: Path | str
+) -> LinearModel:
+    count = len(rows.labels)
+    if kind is None:
+        kind = "logistic" if count == 2 else "softmax"
+    weights = np.ones(len(rows.X)) if rows.weights is None else rows.weights
+    y = np.asarray(rows.y, np.float64)
+    refuse_unfit(kind, y, weights, lambda row: f"{source}, row {row} of the data")
+    outputs = 1 if not count or (count == 2 and kind != "softmax") else count
+    penalties = np.append(np.full(design.width - 1, float(penalty)), 0.0)
+    return LinearModel(
+        kind=kind,  # type: ignore[arg-type]
+        design=design,
+        coefficients=np.zeros((outputs, design.width)),
+        X=rows.X,
+        y=y,
+        weights=weights,
+        penalty=penalties,
+        labels=rows.labels,
+        names=np.arange(len(rows.X)) if rows.names is None else rows.names,
+        next_name=0 if rows.names is None else rows.listed,
+        groups=None if rows.groups is None else Groups(*rows.groups),
+    )
+
+
+def _fit(model: LinearModel) -> LinearModel:
+    return replace(model, coefficients=coefficients_of(model.problems))
+
+
+def _test(
+    rows: TableRows, model: LinearModel, share: float
+) -> tuple[Tested | None, tuple[str, ...]]:
+    """Answer the test rows, or rows that another model is fitted without."""
+    if rows.X_test is not None and rows.y_test is not None:
+        return _answers(model, rows.X_test, rows.y_test, held_out=False), ()
+    out, others = test_split(model.units, share, 0)
+    if not len(out) or len(others) < 2:
+        return None, ()
+    try:
+        return _answers(_fit(model.of_rows(others)), model.X[out], model.y[out], True), ()
+    except LinearError as error:
+        return None, (f"no test accuracy: without the test rows {error}",)
+
+
+def _answers(model: LinearModel, X: Floats, y: NDArray[Any], held_out: bool) -> Tested:
+    mean = float(model.y.mean())
+    if model.labels:
+        return Tested(model.answers(X), y.astype(np.int64), model.labels, mean, held_out)
+    scores = model.scores(X)[:, 0]
+    found = np.exp(scores) if model.kind in ("poisson", "gamma") else scores
+    return Tested(found, y, (), mean, held_out)

@@ -1,0 +1,348 @@
+"""The folder of a model with its rows: files changed together, by one program at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import LeaveoutError
+from leaveout.files import (
+    OWNER_ONLY,
+    SETTINGS,
+    commit,
+    hold_folder,
+    make_folder,
+    partial_folder,
+    read_whole,
+    settle,
+    why_unread,
+)
+from leaveout.models.family import FAMILY
+from leaveout.models.table import Table
+from leaveout.models.train.columns import Subject, TableColumns
+from leaveout.models.train.receipt import Receipt
+
+_OF_ROWS = FAMILY
+"""What others keep here that is made of the model alone, and of the rows it held."""
+REQUEST = ".leaveout-request"
+"""A salted digest of what was last asked for, until the program has said that it is done."""
+
+
+Rows = tuple[NDArray[Any], ...]
+"""Features, labels, and whatever else a model knows of each row."""
+
+
+class Held(Protocol):
+    """The rows that a model holds: their names, which never shift, features and groups."""
+
+    @property
+    def names(self) -> NDArray[np.int64]: ...  # noqa: D102
+    @property
+    def X(self) -> NDArray[np.float64]: ...  # noqa: D102, N802
+    @property
+    def groups(self) -> Any: ...  # noqa: D102
+
+
+@dataclass(frozen=True, eq=False)
+class ModelFolder(ABC):
+    """A model, with what its file does not record about its table.
+
+    Attributes
+    ----------
+    directory : Path
+    columns : TableColumns
+    """
+
+    subject: ClassVar[Subject]
+    directory: Path
+    columns: TableColumns
+
+    @classmethod
+    def read(cls, directory: Path) -> Self:
+        """Read the folder.
+
+        Raises
+        ------
+        LeaveoutError
+            If it holds no such model, or a file is damaged or of another one.
+        """
+        subject = cls.subject
+        with _refuse_os_errors(subject, directory, "read"):
+            settle(directory)
+        if not (directory / subject.model).exists():
+            raise subject.error(
+                f"{directory}: no {subject.model}; leaveout {subject.word} train creates such a "
+                "folder"
+            )
+        return cls.load(directory)
+
+    @classmethod
+    @abstractmethod
+    def load(cls, directory: Path) -> Self:
+        """Read the folder's files."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> Held:
+        """The rows held."""
+
+    @abstractmethod
+    def save(self, path: Path) -> None:
+        """Write the model's file."""
+
+    @abstractmethod
+    def inputs(self) -> str:
+        """Return the inputs section of the specification."""
+
+    @abstractmethod
+    def without(self, names: Sequence[int]) -> Self:
+        """Return the folder after the deletion of rows."""
+
+    @property
+    def columns_read(self) -> frozenset[str]:
+        """Names of the columns that are read of further tables, but for the rows' names."""
+        assert self.columns.encoding is not None
+        return self.columns.encoding.columns_read
+
+    @abstractmethod
+    def rows_of(self, table: Table, X: NDArray[np.float64]) -> Rows:
+        """Return the rows of a further table, given its encoded cells."""
+
+    @abstractmethod
+    def with_rows(self, rows: Rows, cells: Sequence[str] | None) -> tuple[Self, NDArray[np.int64]]:
+        """Return the folder after the addition of rows, perhaps with groups, and their names."""
+
+    @abstractmethod
+    def ends_with(self, rows: Rows) -> bool:
+        """Return whether these are the rows added last."""
+
+    @abstractmethod
+    def check(self) -> float:
+        """Train on the rows held, compare, and return the seconds that took; raise if unequal."""
+
+    @property
+    def group(self) -> str:
+        """The column whose equal cells name rows that leave together; empty if none does."""
+        groups = self.rows.groups
+        return "" if groups is None else groups.column
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """The files that are written."""
+        subject = self.subject
+        return tuple(
+            self.directory / name for name in (subject.model, subject.columns, subject.spec)
+        )
+
+    @property
+    def receipt(self) -> Receipt | None:
+        """What the folder says of its last change, where its models have receipts."""
+        return None
+
+    def more(self) -> Mapping[str, bytes]:
+        """Return further files by name."""
+        return {}
+
+    @property
+    def claim(self) -> str:
+        """What the specification asks."""
+        of = self.subject.letter
+        return (
+            "find bound: least b per label such that\n"
+            f"    forall x in X, M in F: confidence({of}, x) > b => label(M, x) == label({of}, x)\n"
+        )
+
+    def around_inputs(self) -> tuple[str, str]:
+        """Return the specification above and below the lines about the inputs."""
+        about, group = (" ".join(each.split()) for each in (self.columns.source, self.group))
+        lacks = f"all rows of one {group}, for each" if group else "one row, for each row it holds"
+        word, of = self.subject.word, self.subject.letter
+        return (
+            f"# what any one {group or 'row'} of {about} can change\n"
+            f'let {of} = {word}("{self.subject.model}")\n'
+            f"let F = leave_one_out({of})  # {of} without {lacks}\n",
+            f"\n\n{self.claim}",
+        )
+
+    def spec(self) -> str:
+        """Return an initial specification: what any one row, or group, can change."""
+        above, below = self.around_inputs()
+        return above + self.inputs() + below
+
+    def write(self, before: str | None = None, request: bytes = b"") -> bool:
+        """Write the files atomically; the caller holds the folder's lock.
+
+        What was made of a model that was there before, such as its deletions, goes.
+
+        Parameters
+        ----------
+        before : str or None
+            The specification that was written last: another one is the user's own, and kept, but
+            for the lines about the inputs where they still stand. None where there was no model.
+        request : bytes
+            What was asked for, for `was_asked` to know it again where this program is killed before
+            it says that it is done, and calls `acknowledge`.
+
+        Returns
+        -------
+        bool
+            Whether the specification was written.
+
+        Raises
+        ------
+        LeaveoutError
+            If one cannot be written; the folder is then as it was.
+        """
+        files = {self.subject.columns: self.subject.columns_bytes(self.columns), **self.more()}
+        own = None if before is None else _text(self.directory / self.subject.spec)
+        spec = self.spec()
+        if before is not None and own is not None and own != before:
+            above, below = self.around_inputs()
+            spec = own.replace(before.removeprefix(above).removesuffix(below), self.inputs())
+        is_kept = own == spec != self.spec()
+        if not is_kept:
+            files[self.subject.spec] = spec.encode()
+        if request:
+            files[REQUEST] = _request_digest(secrets.token_bytes(_SALT), request)
+        put_model(self.subject, self.directory, self.save, files, is_new=before is None)
+        return not is_kept
+
+    def own_spec(self) -> Path | None:
+        """Return the specification file if it is not the default one."""
+        path = self.directory / self.subject.spec
+        return None if _text(path) in {None, self.spec()} else path
+
+    def was_asked(self, request: bytes) -> bool:
+        """Return whether the last change was this request, left unacknowledged."""
+        with _refuse_os_errors(self.subject, self.directory, "read"):
+            try:
+                found = read_whole(self.directory / REQUEST, SETTINGS)
+            except FileNotFoundError:
+                return False
+        return found == _request_digest(found[:_SALT], request)
+
+    def acknowledge(self) -> None:
+        """Forget the last request once its result was reported."""
+        # The change stands, whatever becomes of this.
+        with suppress(OSError):
+            (self.directory / REQUEST).unlink(missing_ok=True)
+
+
+def put_model(
+    subject: Subject,
+    directory: Path,
+    save: Callable[[Path], None],
+    files: Mapping[str, bytes],
+    *,
+    is_new: bool,
+) -> None:
+    """Write a model and other files into its folder atomically; the caller locks it."""
+    gone = {REQUEST, *(() if is_new else (_OF_ROWS,))} - set(files)
+    with _refuse_os_errors(subject, directory, "written"), partial_folder(directory) as staged:
+        for name, content in files.items():
+            (staged / name).touch(OWNER_ONLY if name == REQUEST else 0o666)
+            (staged / name).write_bytes(content)
+        try:
+            save(staged / subject.model)
+        except LeaveoutError as error:
+            # The user knows of no such folder.
+            raise subject.error(str(error).replace(str(staged), str(directory))) from None
+        commit(staged, directory, gone)
+
+
+F = TypeVar("F", bound=ModelFolder)
+
+
+@contextmanager
+def open_for_change(kind: type[F], directory: Path) -> Iterator[F]:
+    """Open a folder for changes, locking out other programs."""
+    with lock_folder(kind.subject, directory):
+        yield kind.read(directory)
+
+
+@contextmanager
+def lock_folder(subject: Subject, directory: Path) -> Iterator[None]:
+    """Lock a folder against other programs; finish or undo interrupted changes."""
+    with ExitStack() as stack:
+        try:
+            with _refuse_os_errors(subject, directory, "read"):
+                stack.enter_context(hold_folder(directory))
+        except BlockingIOError:
+            raise subject.error(
+                f"{directory}: another program is changing this {subject.noun}; wait for it"
+            ) from None
+        yield
+
+
+@contextmanager
+def _refuse_os_errors(subject: Subject, directory: Path, what: str) -> Iterator[None]:
+    """Turn operating system errors on a folder into refusals."""
+    try:
+        yield
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise subject.error(f"{directory}: cannot be {what}: {error.strerror or error}") from None
+
+
+_SALT = 16
+
+
+def _request_digest(salt: bytes, request: bytes) -> bytes:
+    """Return a salt and salted digest of a request, which may name deleted rows."""
+    return salt + hashlib.blake2b(request, salt=salt, digest_size=32).digest()
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return read_whole(path, SETTINGS).decode()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+_MODELS = {
+    "full.onnx": "a network and its family",
+    "forest.npz": "a forest",
+    "linear.npz": "a linear model",
+}
+
+
+def refuse_taken(subject: Subject, directory: Path) -> None:
+    """Refuse to overwrite a model, from which rows may have been deleted."""
+    if directory.exists() and not directory.is_dir():
+        raise subject.error(f"{directory}: is a file; choose another folder")
+    try:
+        settle(directory)
+    except OSError as error:
+        raise subject.error(f"{directory}: {why_unread(error)}") from None
+    if (directory / subject.model).exists():
+        raise subject.error(
+            f"{directory}: already contains a {subject.noun}, from which rows may have been "
+            "deleted; choose another folder, or remove this one"
+        )
+    for name, what in _MODELS.items():
+        if (directory / name).exists():
+            raise subject.error(f"{directory}: contains {what}; choose another folder")
+
+
+def write_new(folder: ModelFolder) -> None:
+    """Write the folder of a new model."""
+    subject, target = folder.subject, folder.directory
+    try:
+        make_folder(target)
+    except OSError as error:
+        raise subject.error(f"{target}: cannot write: {error.strerror or error}") from None
+    with lock_folder(subject, target):
+        refuse_taken(subject, target)
+        folder.write()

@@ -1,0 +1,30 @@
+"""The kernel stays what a person can read: few lines, numpy and Python alone."""
+
+import ast
+import sys
+from pathlib import Path
+
+import leaveout.kernel
+
+_FOLDER = Path(leaveout.kernel.__file__).parent
+_MOST = 3500
+
+
+def test_the_kernel_imports_numpy_and_python_alone():
+    for file in sorted(_FOLDER.glob("**/*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [each.name for each in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                assert not node.level
+                names = [node.module]
+            for name in names:
+                top = name.split(".")[0]
+                fine = name.startswith("leaveout.kernel") or top == "numpy"
+                assert fine or top in sys.stdlib_module_names, f"{file.name} imports {name}"
+
+
+def test_the_kernel_is_short():
+    lines = sum(len(file.read_text().splitlines()) for file in _FOLDER.glob("**/*.py"))
+    assert lines <= _MOST

@@ -1,0 +1,59 @@
+"""What commands that change the rows of a model share: options, and what they print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+if TYPE_CHECKING:
+    from leaveout.models.train.changes import Addition, Deletion
+
+EARLIER = ", by an earlier run that was interrupted before reporting it"
+
+RowNames: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ROW",
+        help="Names from the --id or --group column; without one, numbers counted from 0 in "
+        "the original table, which deletions do not shift.",
+        show_default=False,
+    ),
+]
+From: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--from",
+        metavar="CSV",
+        help="Rows to delete, in the column of --id or --group or, without one, in a column 'row'.",
+        show_default=False,
+    ),
+]
+
+
+def say_changed(done: Deletion | Addition, rows: Sequence[tuple[str, str]]) -> None:
+    """Print a table of what was done, and notes about what was not."""
+    typer.echo(lines([*rows, *file_lines(done.files)]))
+    naming = getattr(done, "naming", None)
+    if done.kept is not None:
+        more = "" if naming is None else "; make sure it contains nothing about the deleted rows"
+        typer.echo(f"note: {done.kept} was edited and is left unchanged{more}", err=True)
+    for path in naming or ():
+        typer.echo(f"note: {path} still names a deleted row", err=True)
+
+
+def file_lines(files: Sequence[Path]) -> list[tuple[str, str]]:
+    """Return the lines that name files."""
+    return [("files" if not index else "", str(path)) for index, path in enumerate(files)]
+
+
+def lines(rows: Sequence[tuple[str, str]]) -> str:
+    """Return a table of names and values."""
+    return "\n".join(f"{name:<16}{value}" for name, value in rows)
+
+
+def some(rows: Sequence[str], shown: int = 5) -> str:
+    """Return the first of some names, and how many more there are."""
+    return ", ".join(rows[:shown]) + f" and {len(rows) - shown:,} more" * (len(rows) > shown)

@@ -1,0 +1,277 @@
+"""``leaveout linear``: logistic regression and its kin, with all models without a row."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leaveout.verifier.cli.changes import (
+    EARLIER,
+    From,
+    RowNames,
+    file_lines,
+    lines,
+    say_changed,
+    some,
+)
+from leaveout.verifier.cli.options import (
+    Charset,
+    Decimal,
+    Drop,
+    Group,
+    Identity,
+    LabelColumn,
+    Missing,
+    Separator,
+    TestShare,
+    Units,
+    read_reading,
+    read_units,
+)
+
+if TYPE_CHECKING:
+    from leaveout.models.linear.training import LinearReport
+    from leaveout.models.train.changes import Addition, Deletion
+
+linear = typer.Typer(
+    help="Logistic, softmax, ridge, Poisson and gamma regression, linear SVMs, scorecards and "
+    "splines: fit one, delete rows, add rows.\n\nThe models without each single row, or group, "
+    "follow from the one fit, each within a proved distance, so leaveout verify DIR/linear.spec "
+    "decides what one row can change, for every row and every input, without any training.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR", help="A folder made by leaveout linear train.", show_default=False
+    ),
+]
+
+
+@linear.command()
+def train(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CSV|NPZ",
+            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
+            "y_test to report test accuracy) or X and y. Numbers in a CSV are scaled to [0, 1]; "
+            "words are one-hot encoded.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Folder for linear.npz, linear.json (the columns), linear.spec and receipt.json.",
+            show_default=False,
+        ),
+    ],
+    label: LabelColumn = None,
+    identity: Identity = None,
+    unit: Units = None,
+    sep: Separator = "",
+    decimal: Decimal = ".",
+    charset: Charset = "",
+    drop: Drop = None,
+    missing: Missing = None,
+    group: Group = "",
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="logistic, softmax or svm (squared hinge) for labels; ridge, poisson or gamma "
+            "for numbers.",
+            show_default="logistic for two labels, softmax for more",
+        ),
+    ] = None,
+    penalty: Annotated[
+        float,
+        typer.Option(
+            help="Half of this times the squared coefficients, but the intercept's, is added to "
+            "the losses. scikit-learn's C is 1 / penalty, Ridge's alpha the penalty."
+        ),
+    ] = 1.0,
+    bins: Annotated[
+        int,
+        typer.Option(
+            help="Replace each column of numbers with more than two values by this many bins of "
+            "about equal counts: a scorecard.",
+            show_default="none",
+        ),
+    ] = 0,
+    splines: Annotated[
+        int,
+        typer.Option(
+            help="Replace each column of numbers with more than two values by cubic splines with "
+            "this many knots.",
+            show_default="none",
+        ),
+    ] = 0,
+    weight: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN",
+            help="CSV column that says how much each row counts.",
+            show_default="each counts 1",
+        ),
+    ] = "",
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="ONNX",
+            help="A network that reads the columns; the model is fitted to its outputs. It stays "
+            "fixed, and is copied to DIR/features.onnx.",
+            show_default=False,
+        ),
+    ] = None,
+    test_share: TestShare = 0.2,
+) -> None:
+    """Fit a linear model from which any row can be deleted.
+
+    Writes the model with its rows, its columns, a specification that asks what any one row can
+    change, and a receipt. Scales, bins and knots are those of all rows of the table, and stay.
+
+    For example: leaveout linear train patients.csv --label diagnosis -o clinic
+    """
+    from leaveout.models.linear.training import train_linear
+
+    report = train_linear(
+        data,
+        output,
+        label=label,
+        identity=identity,
+        units=read_units(unit or []),
+        reading=read_reading(sep, decimal, charset, drop, missing, group),
+        kind=kind,
+        penalty=penalty,
+        bins=bins,
+        splines=splines,
+        weights=weight.strip(),
+        features=features,
+        test_share=test_share,
+    )
+    for each in report.warnings:
+        typer.echo(f"note: {each}", err=True)
+    typer.echo(_training_table(report))
+
+
+@linear.command()
+def delete(
+    folder: Folder,
+    rows: RowNames = None,
+    source: From = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Also fit from zero on the remaining rows and compare.")
+    ] = False,
+) -> None:
+    """Delete rows; the model is then the one without them, to a proved distance.
+
+    Either all rows are deleted or, on an error, none. The rewritten files contain neither the rows
+    nor their names; scales, bins, knots and words of columns stay. receipt.json says what was done.
+
+    For example: leaveout linear delete clinic 17 23
+    """
+    from leaveout.models.linear.folder import LinearFolder, delete_rows
+    from leaveout.models.train.changes import rows_of_table
+
+    listed = rows_of_table(LinearFolder, source, folder) if source is not None else ()
+    delete_rows(folder, [*(rows or ()), *listed], check, _say_deleted)
+    for name in LinearFolder.read(folder).scales_left():
+        typer.echo(
+            f"note: column {name!r} keeps a scale that no remaining row spans; train again if the "
+            "least or greatest number of a deleted row must not be known",
+            err=True,
+        )
+
+
+def _say_deleted(done: Deletion) -> None:
+    compared = "" if done.retraining is None else "; a fit from zero agrees"
+    rows = [
+        ("deleted", some(done.rows) + done.is_finished * EARLIER),
+        ("rows left", f"{done.left:,}"),
+    ]
+    say_changed(done, [*rows, *_distances(done, compared)])
+
+
+@linear.command()
+def add(
+    folder: Folder,
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CSV",
+            help="Rows with the columns of the model's training table.",
+            show_default=False,
+        ),
+    ],
+) -> None:
+    """Add rows; the model is then the one fitted to all of its rows, to a proved distance.
+
+    Rows without names get the next numbers. Labels and words that the model does not know are
+    refused.
+
+    For example: leaveout linear add clinic new.csv
+    """
+    from leaveout.models.linear.folder import add_rows
+
+    add_rows(folder, data, _say_added)
+
+
+def _say_added(done: Addition) -> None:
+    rows = [
+        ("added", some(done.rows) + done.is_finished * EARLIER),
+        ("rows", f"{done.held:,}"),
+    ]
+    say_changed(done, [*rows, *_distances(done)])
+
+
+def _distances(done: Deletion | Addition, compared: str = "") -> list[tuple[str, str]]:
+    found = [("seconds", f"{done.seconds:.4f}")]
+    if done.receipt is not None:
+        said = f"proved: at most {done.receipt.coefficients:.2g} in all coefficients{compared}"
+        found.append(("from minimum", said))
+        found.append(
+            ("", f"at most {done.receipt.scores:.2g} in any score of linear.spec's inputs")
+        )
+    return found
+
+
+def _training_table(report: LinearReport) -> str:
+    folder, model, tested = report.folder, report.folder.model, report.tested
+    group, receipt = folder.group, folder.receipt
+    rows = [
+        ("rows", f"{len(model.X):,}"),
+        *([("groups", f"{len(report.family):,}, by {group!r}")] if group else []),
+        ("columns", f"{model.inputs:,} features, {model.design.width:,} in the fit"),
+        *([("labels", f"{len(model.labels):,}")] if model.labels else []),
+        ("kind", model.kind),
+    ]
+    if tested is not None:
+        said = f" (of a model fitted without {len(tested.y):,} of the rows, measured on these)"
+        said *= tested.held_out
+        quality = tested.quality
+        if quality is not None:
+            rows += [("test accuracy", f"{quality.accuracy:.2%}{said}"), *quality.lines]
+        else:
+            rows.append(("test error", f"{tested.errors[0]:.4g} in the mean{said}"))
+            rows.append(("mean", f"{tested.errors[1]:.4g}, by always answering the mean"))
+    unbounded = f", {report.without_bound:,} not bounded" * (report.without_bound > 0)
+    bounded = f"bounded in {report.bounding:.1f} s, {report.refits:,} refitted{unbounded}"
+    rows.append(("members", bounded))
+    if receipt is not None:
+        said = f"proved: at most {receipt.coefficients:.2g} in all coefficients"
+        rows.append(("from minimum", said))
+    rows += [("seconds", f"{report.seconds:.1f}"), *file_lines(folder.files)]
+    rows.append(("next", f"leaveout verify {folder.directory / 'linear.spec'}"))
+    rows.append(
+        ("", f"leaveout linear delete {folder.directory} {(group and 'GROUP') or 'ROW'}...")
+    )
+    return lines(rows)
