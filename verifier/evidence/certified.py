@@ -61,8 +61,7 @@ _CLOSE = 1e-6
 _AGREE = 0.01
 """Largest relative gap of a find that counts as proved: float32 rounding may explain it."""
 
-_NOTHING = -1e290
-"""A bound this low means that no point counts at all."""
+_NOTHING = -1e290  # a bound this low means that no point counts at all
 
 OTHER = "differs in the certificate"
 _OF_MEMBER = ("removed", "removed_id", "group", "other", "member_label", "model")
