@@ -62,7 +62,6 @@ def test_an_input_leaks_just_where_some_refitted_member_disagrees(seed, kind, gr
             assert early.leak and late.leak, X[at]
         elif least[at] > unsure[at] + 1e-6 * np.abs(model.scores(X[at][None])).max():
             assert not late.leak, X[at]
-        assert early.leak or not late.leak
 
 
 @given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(sorted(KINDS)))

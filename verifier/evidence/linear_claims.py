@@ -138,7 +138,7 @@ class ChangeCheck(StatementCheck[ChangeJob]):
         said, job = claim.subject.claim, self.job
         within = None if job.within is None else inputs_part(job.within)
         for label in job.labels:
-            own = {**job.said(label), "within": within}
+            own = {**job.claim_fields(label), "within": within}
             if said is not None and all(getattr(said, k) == each for k, each in own.items()):
                 return ""
         return OTHER
