@@ -213,7 +213,13 @@ class _Claim:
     goals: tuple[Goal, ...]  # none where the kernel needs no multipliers
     rivals: tuple[str, ...]  # what names the multipliers of each goal
     t: Floats
+    weights: Floats | None
     upper: float
+
+    @property
+    def label(self) -> int:
+        """The label whose leaks are bounded; -1 if it is about no leaks."""
+        return int(self.said["label"]) if self.said["kind"] == "leaks" else -1
 
 
 @dataclass(eq=False)
@@ -235,11 +241,13 @@ class LinearBook:
         if said["kind"] == "leaks":
             rivals = (each for each in range(about.labels) if each != said["label"])
             keys = tuple(f"t{rival}" for rival in rivals)
-        self._claims.append(_Claim([name], about, said, search.goals, keys, search.t, upper))
+        self._claims.append(
+            _Claim([name], about, said, search.goals, keys, search.t, search.weights, upper)
+        )
 
     def add_change(self, name: str, about: Linears, said: dict[str, Any], upper: float) -> None:
         """Store a claim about a change of rows, which the kernel proves without multipliers."""
-        self._claims.append(_Claim([name], about, said, (), (), np.zeros((0, 0)), upper))
+        self._claims.append(_Claim([name], about, said, (), (), np.zeros((0, 0)), None, upper))
 
     def __bool__(self) -> bool:
         return bool(self._claims)
@@ -271,9 +279,10 @@ class LinearBook:
                 continue
             # Members that were refitted since then have other centres.
             again = Search(
-                claim.about.fitted.family, claim.about.box, claim.goals, claim.upper, 0.0, NEVER
-            )
-            again.start(claim.t)
+                claim.about.fitted.family, claim.about.box, claim.goals, claim.upper, 0.0, NEVER,
+                claim.label,
+            )  # fmt: skip
+            again.start(claim.t, claim.weights)
             if again.with_margin(again.upper) > claim.upper:
                 again.run()
             now = again.with_margin(again.upper)
@@ -281,8 +290,14 @@ class LinearBook:
                 names = ", ".join(claim.names)
                 self.target.notes.append(f"{names}: the certificate proves only {now!r}")
                 claim.upper = now
-            # Differences need no multipliers.
-            yield str(i), dict(zip(claim.rivals, again.t, strict=False))
+            # Differences need no multipliers, and two labels no means.
+            arrays = dict(zip(claim.rivals, again.t, strict=False))
+            for rival, weights in zip(
+                claim.rivals, () if again.weights is None else again.weights, strict=False
+            ):
+                if weights.any():
+                    arrays[rival.replace("t", "w")] = weights
+            yield str(i), arrays
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
         """Return the claims' part of a manifest."""
