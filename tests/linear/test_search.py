@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.support.linear_models import drawn_box, drawn_model, inputs_of, retrained
 
 from leaveout.bab.linear.search import Goal, Search, confidence, dissenters, leak_goals
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box, Choices
 from leaveout.errors import LinearError
 from leaveout.kernel.family import check_bounds, check_leaks, check_shifts
-from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.family import bound_members
+
+from support.linear_models import drawn_box, drawn_model, inputs_of, retrained
 
 SEEDS = st.integers(0, 2**20)
 

@@ -18,11 +18,11 @@ from leaveout.bab.linear.search import flips, region_of, witness_of
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.deadline import NEVER, Deadline
 from leaveout.errors import LeaveoutError, LinearError
-from leaveout.files import RESULTS, read_whole
 from leaveout.kernel.family import Family
 from leaveout.kernel.model import LinearModel
-from leaveout.models.forest.columns import ForestColumns
 from leaveout.models.linear.family import bound_members, hints_of, refine
+from leaveout.models.linear.folder import COLUMNS, FEATURES
+from leaveout.models.linear.folder import LINEARS as LINEARS_FILES
 from leaveout.models.quality import Quality
 from leaveout.specs import Call, Expression
 from leaveout.verifier.points.inputs import InputReader
@@ -42,33 +42,18 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Kind, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
-COLUMNS = "linear.json"
-
 NO_LEAK = -1e-9
 """What is claimed where there is no leak at all: no confidence is below 0."""
-
-
-class _ColumnsFile(msgspec.Struct, frozen=True):
-    format: str
-    columns: ForestColumns
 
 
 def load_names(path: Path, model: LinearModel) -> TableNames:
     """Return the names of a linear model's labels, rows and columns."""
     beside, columns = path.with_name(COLUMNS), None
     if beside.exists():
-        try:
-            file = msgspec.json.decode(read_whole(beside, RESULTS), type=_ColumnsFile)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise LinearError(f"{beside}: {error}") from None
-        columns = file.columns
-        if file.format != "leaveout linear columns":
-            raise LinearError(f"{beside}: not the columns of a linear model")
-        if columns.encoding is not None and len(columns.features) != model.inputs:
-            raise LinearError(
-                f"{beside}: its columns encode to {len(columns.features)} features, but the model "
-                f"next to it reads {model.inputs}"
-            )
+        columns = LINEARS_FILES.load_columns(beside, model.inputs)
+        if columns.width is None:
+            # A network reads the table, and the model what the network makes of it.
+            columns = msgspec.structs.replace(columns, encoding=None)
     return TableNames.of(model.labels, columns, model)
 
 
@@ -128,7 +113,10 @@ class Fitted:
                 "is any result of a solver without its row that leaves a gradient of at most "
                 f"{self.model.tolerance:g}"
             )
-        yield f"{self.file.name}: a member {exactly}; the encoding of the inputs is fixed"
+        fixed = "the encoding of the inputs is fixed"
+        if self.file.with_name(FEATURES).exists():
+            fixed = f"the inputs are the outputs of {FEATURES}, which stays as it is"
+        yield f"{self.file.name}: a member {exactly}; {fixed}"
 
 
 @dataclass(frozen=True, eq=False)
