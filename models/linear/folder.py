@@ -26,7 +26,7 @@ from leaveout.models.table import Table
 from leaveout.models.train import changes
 from leaveout.models.train.changes import Addition, Deletion
 from leaveout.models.train.columns import Subject, TableColumns
-from leaveout.models.train.encoding import CategoryColumn
+from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 from leaveout.models.train.folder import ModelFolder, Rows
 from leaveout.models.train.receipt import RECEIPT, Receipt
 from leaveout.models.train.rows import numbers_of
@@ -163,12 +163,17 @@ class LinearFolder(ModelFolder):
         return Region.of(self.model.design, *self._box(), choices)
 
     def _box(self) -> tuple[Floats, Floats]:
-        X = self.model.X
-        if not self.columns.network:
-            inside = self.columns.encoding is not None or (X.min() >= 0 and X.max() <= 1)
-            if inside:
-                return np.zeros(X.shape[1]), np.ones(X.shape[1])
-        return X.min(axis=0), X.max(axis=0)
+        X, encoding = self.model.X, self.columns.encoding
+        if self.columns.network:
+            return X.min(axis=0), X.max(axis=0)
+        if encoding is None:
+            unscaled = np.full(X.shape[1], X.min() < 0 or X.max() > 1)
+        else:
+            unscaled = np.repeat(
+                [isinstance(each, NumberColumn) and not each.scaled for each in encoding.columns],
+                [len(each.features) for each in encoding.columns],
+            )
+        return np.where(unscaled, X.min(axis=0), 0.0), np.where(unscaled, X.max(axis=0), 1.0)
 
     def _words(self) -> list[tuple[Integers, str]]:
         """Return the features of each column of words, and its name."""
@@ -318,7 +323,7 @@ class LinearFolder(ModelFolder):
         for column in encoding.columns:
             values = X[:, first]
             first += len(column.features)
-            if isinstance(column, CategoryColumn):
+            if isinstance(column, CategoryColumn) or not column.scaled:
                 continue
             spans = column.minimum == column.maximum or {values.min(), values.max()} == {0.0, 1.0}
             found += [] if spans else [column.name]
