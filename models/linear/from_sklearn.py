@@ -86,9 +86,9 @@ def from_sklearn(
         if lost:
             raise LinearError(f"X has no column {lost[0]!r}: pass the X it was fitted to")
         X = X[list(names)]
-    inputs = read_inputs(X, steps, _name(y, "label"))
-    fit = _read(last, y, sample_weight, len(inputs.X))
-    design = inputs.design(fit.constant)
+    rows, stage, encoding = read_inputs(X, steps, _name(y, "label"))
+    fit = _read(last, y, sample_weight, len(rows))
+    design = stage.design(rows.shape[1], fit.constant)
     width = design.width - (fit.constant != 0)
     fitted = fit.coefficients.shape[1] - (fit.constant != 0)
     if fitted != width:
@@ -104,7 +104,7 @@ def from_sklearn(
             kind=fit.kind,
             design=design,
             coefficients=fit.coefficients,
-            X=inputs.X,
+            X=rows,
             y=fit.y,
             weights=fit.weights,
             penalty=penalty,
@@ -135,7 +135,7 @@ def from_sklearn(
         )
     if directory is not None:
         weight = "" if weighted is sample_weight is None else _name(sample_weight, "weight")
-        columns = LinearColumns(source="X", encoding=inputs.encoding, weight=weight)
+        columns = LinearColumns(source="X", encoding=encoding, weight=weight)
         write_new(LinearFolder(Path(directory), columns, model).with_receipt())
     return model
 

@@ -42,36 +42,17 @@ _ANY_OTHER = f"{OTHER}\0"
 """A word that no table has."""
 
 
-@dataclass(frozen=True, eq=False)
-class Inputs:
-    """Rows as a model reads them, and what a preprocessing makes of them."""
+def read_inputs(X: Any, steps: Sequence[Any], label: str) -> tuple[Floats, Stage, Encoding | None]:
+    """Return rows, what fitted steps make of them, and the encoding of a data frame.
 
-    X: Floats
-    stage: Stage
-    encoding: Encoding | None = None  # of a data frame
-
-    def design(self, constant: float) -> Design:
-        """Return the design whose last column is a constant."""
-        stage = self.stage
-        columns = tuple(each for each in stage.columns if isinstance(each, Column))
-        return Design(
-            self.X.shape[1], columns, stage.shift, stage.scale, stage.mix, stage.offset, constant
-        )
-
-
-def read_inputs(X: Any, steps: Sequence[Any], label: str) -> Inputs:
-    """Return rows and what fitted steps make of them.
-
-    A pandas DataFrame is encoded: words, categories and truth values are one-hot, with one more
-    category for words that are not among the rows where the steps take them; numbers are as they
-    are, with a mark where they are missing. ``label`` is the name of what is predicted.
+    Words, categories and truth values of a pandas DataFrame are one-hot, with one more category for
+    all words that no row has where the steps take them; numbers are as they are, with a mark where
+    they may be missing. ``label`` is the name of what is predicted.
     """
     if not (is_frame(X) and hasattr(X, "iloc")):
         rows = _numbers(X)
-        stage = Stage.of([*map(Column, range(rows.shape[1]))])
-        return Inputs(rows, _follow(stage, steps))
-    places = _columns_used(steps, X.shape[1])
-    closed: set[str] = set()
+        return rows, _follow(Stage.of([*map(Column, range(rows.shape[1]))]), steps), None
+    places, closed = _columns_used(steps, X.shape[1]), set[str]()
     try:
         read = frame_columns(X.iloc[:, places], label, "X")
         while True:
@@ -107,12 +88,12 @@ def _places(step: Any, name: str) -> Integers:
 
 def _read_frame(
     frame: Any, places: list[int], read: ReadColumns, steps: Sequence[Any], closed: set[str]
-) -> Inputs:
-    """Return a data frame's rows; columns that are not ``closed`` may have any other word."""
-    columns: list[NumberColumn | CategoryColumn] = []
-    firsts, first = {}, 0
+) -> tuple[Floats, Stage, Encoding]:
+    """Read a data frame whose columns of words that are not ``closed`` may have any other word."""
     given = dict(zip(header_of(frame.iloc[:, places], "X"), places, strict=True))
+    columns: list[NumberColumn | CategoryColumn] = []
     cells: dict[str, list[Any]] = {}
+    firsts, first = {}, 0
     for column in read.encoding.columns:
         if isinstance(column, CategoryColumn) and column.name in given:
             found, place = read.table.cells(column.name), given[column.name]
@@ -130,23 +111,23 @@ def _read_frame(
     X = encode_columns(encoding, read.table.cells, len(frame), np.float64)
     fills: dict[str, float] = {}
     sources: list[Column | Word] = [Word("", -1, ())] * frame.shape[1]
+    marks = {name: firsts[indicator_name(name)] + 1 for name in encoding.fills if name not in cells}
     for name, place in given.items():
+        at = firsts[name]
         if name in cells:
-            sources[place] = Word(name, firsts[name], tuple(cells[name]))
-        elif name in encoding.fills:
-            mark = firsts[indicator_name(name)] + 1
-            sources[place] = Gappy(firsts[name], name=name, mark=mark, fills=fills)
+            sources[place] = Word(name, at, tuple(cells[name]))
+        elif name in marks:
+            sources[place] = Gappy(at, name=name, mark=marks[name], fills=fills)
         else:
-            sources[place] = Column(firsts[name])
+            sources[place] = Column(at)
     stage = _follow(Stage.of(sources), steps)
-    for name, fill in fills.items():
-        at, lacking = firsts[name], X[:, firsts[indicator_name(name)] + 1] == 1
-        X[lacking, at] = fill
-        place = [each.name for each in columns].index(name)
-        columns[place] = number_column(name, X[:, at], scaled=False)
+    for place, column in enumerate(columns):
+        if column.name in fills:
+            at = firsts[column.name]
+            X[X[:, marks[column.name]] == 1, at] = fills[column.name]
+            columns[place] = number_column(column.name, X[:, at], scaled=False)
     kept = {**encoding.fills, **fills}
-    encoding = msgspec.structs.replace(encoding, columns=tuple(columns), fills=kept)
-    return Inputs(X, stage, encoding)
+    return X, stage, msgspec.structs.replace(encoding, columns=tuple(columns), fills=kept)
 
 
 def _lacks(cell: Any) -> bool:
@@ -172,6 +153,20 @@ class Word:
     at: int  # its first feature
     cells: tuple[Any, ...]  # what its categories became
     width: ClassVar[int] = 1
+
+    def numbers(self) -> Stage:
+        """Return words that are numbers or truth values as numbers."""
+        try:
+            values = np.array(self.cells, np.float64)[:, None]
+        except (TypeError, ValueError):
+            values = np.array([[np.nan]])
+        if not np.isfinite(values).all():
+            raise LinearError(
+                f"the steps leave words or gaps of column {self.name!r}: encode them, e.g. with "
+                "OneHotEncoder(handle_unknown='ignore'), or name the columns to use in a "
+                "ColumnTransformer"
+            )
+        return _looked_up(range(self.at, self.at + len(values)), values, np.zeros(1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,6 +194,11 @@ class Stage:
         count = sum(each.width for each in columns)
         return Stage(tuple(columns), np.zeros(count), np.ones(count))
 
+    def design(self, inputs: int, constant: float) -> Design:
+        """Return the design whose last column is a constant."""
+        columns = tuple(each for each in self.columns if isinstance(each, Column))
+        return Design(inputs, columns, self.shift, self.scale, self.mix, self.offset, constant)
+
     @property
     def width(self) -> int:
         """The number of values."""
@@ -216,9 +216,10 @@ class Stage:
 
     def mix_by(self, mix: Floats, offset: Floats) -> Stage:
         """Return values @ mix + offset."""
-        if self.mix is not None and self.offset is not None:
-            mix, offset = self.mix @ mix, self.offset @ mix + offset
-        return Stage(self.columns, self.shift, self.scale, mix, offset)
+        own = self.numbers()
+        if own.mix is not None and own.offset is not None:
+            mix, offset = own.mix @ mix, own.offset @ mix + offset
+        return Stage(own.columns, own.shift, own.scale, mix, offset)
 
     def choose(self, places: Integers) -> Stage:
         """Return some of the values."""
@@ -231,15 +232,12 @@ class Stage:
         """Return the inputs that the values are; raise if they are changed."""
         kind, found = type(step).__name__, []
         for each in self.columns:
-            if isinstance(each, Word):
+            if isinstance(each, (Word, Gappy)):
+                gaps = isinstance(each, Gappy)
                 raise LinearError(
-                    f"{kind} reads numbers, and words of column {each.name!r}: name its columns "
-                    "in a ColumnTransformer, or make its numbers df[...].astype('category')"
-                )
-            if isinstance(each, Gappy):
-                raise LinearError(
-                    f"{kind} reads gaps of column {each.name!r}: put SimpleImputer() first, or "
-                    f"make the numbers df[{each.name!r}].astype('category')"
+                    f"{kind} reads {'gaps' if gaps else 'words'} of column {each.name!r}"
+                    f"{': put SimpleImputer() first, or' if gaps else ', and numbers:'} make the "
+                    "numbers df[...].astype('category')"
                 )
             found += [] if each.knots is not None else [each.at]
         changed = np.any(self.shift != 0) or np.any(self.scale != 1)
@@ -248,23 +246,14 @@ class Stage:
         return found
 
     def numbers(self) -> Stage:
-        """Return words that are numbers or truth values as numbers."""
+        """Return all values as numbers."""
         if not any(isinstance(each, Word) for each in self.columns):
             return self
-        parts = []
-        for place, each in enumerate(self.columns):
-            if not isinstance(each, Word):
-                parts.append(self.choose(np.array([place])))
-                continue
-            try:
-                values = np.array(each.cells, np.float64)[:, None]
-            except (TypeError, ValueError):
-                raise LinearError(
-                    f"the steps leave words of column {each.name!r}: encode them, e.g. with "
-                    "OneHotEncoder(handle_unknown='ignore'), or name the columns to use in a "
-                    "ColumnTransformer"
-                ) from None
-            parts.append(_looked_up(range(each.at, each.at + len(values)), values))
+        parts, first = [], 0
+        for each in self.columns:
+            own = slice(first, first := first + each.width)
+            plain = Stage((each,), self.shift[own], self.scale[own])
+            parts.append(each.numbers() if isinstance(each, Word) else plain)
         return Stage.join(parts)
 
     @staticmethod
@@ -272,12 +261,7 @@ class Stage:
         """Return the values of all parts."""
         mix = offset = None
         if any(each.mix is not None for each in parts):
-            waiting = [one for each in parts for one in each.columns if isinstance(one, Word)]
-            if waiting:
-                raise LinearError(
-                    f"words of column {waiting[0].name!r} pass a ColumnTransformer that encodes "
-                    "others: encode them in it, too"
-                )
+            parts = [each.numbers() for each in parts]
             blocks = [np.eye(each.width) if each.mix is None else each.mix for each in parts]
             mix = linalg.block_diag(*blocks)
             offset = np.concatenate(
@@ -308,7 +292,7 @@ def _apply(stage: Stage, step: Any) -> Stage:
         return read(stage if kind in _OF_WORDS else stage.numbers(), step)
     except AttributeError as error:
         raise LinearError(f"the step {kind} is not fitted ({cause(error)}): fit it") from None
-    except Rejected as error:
+    except (Rejected, TypeError) as error:
         raise LinearError(f"the step {kind} cannot be read: {error}; change its settings") from None
 
 
@@ -378,25 +362,33 @@ def _bins(stage: Stage, step: Any) -> Stage:
     return Stage.of(columns)
 
 
-def _looked_up(features: Sequence[int], table: Floats, offset: Floats | None = None) -> Stage:
+def _looked_up(features: Sequence[int], table: Floats, offset: Floats) -> Stage:
     """Return one-hot features times a table, plus an offset."""
-    if offset is None or not offset.any():
-        ones = (table == 1).sum(axis=0) == 1
-        if ones.all() and np.count_nonzero(table) == table.shape[1]:
-            return Stage.of([Column(features[at]) for at in table.argmax(axis=0).tolist()])
-        offset = np.zeros(table.shape[1])
+    single = (table == 1).sum(axis=0) == (table != 0).sum(axis=0)
+    if single.all() and (table.sum(axis=0) == 1).all() and not offset.any():
+        return Stage.of([Column(features[at]) for at in table.argmax(axis=0).tolist()])
     return Stage.of([*map(Column, features)]).mix_by(table, offset)
 
 
-def _tried(step: Any, words: Sequence[Word]) -> tuple[Any, list[Integers]]:
-    """Return what a step makes of a first row and others that differ in one word, and their places.
-
-    The places are of each column's categories, the first row being a place of each.
-    """
-    rows, places = [[each.cells[0] for each in words]], []
+def _encode_words(stage: Stage, step: Any) -> Stage:
+    """Return what an encoder makes of words, a column at a time."""
+    kind, words = type(step).__name__, [each for each in stage.columns if isinstance(each, Word)]
+    if len(words) < len(stage.columns):
+        stage.plain(step)
+        raise LinearError(f"{kind} reads numbers: make them df[...].astype('category')")
+    closed, strict = set(), step.handle_unknown == "error"
+    for each, known in zip(words, step.categories_, strict=True):
+        more = {*map(str, known)} - {*map(str, each.cells)}
+        if str(each.cells[-1]) == _ANY_OTHER and (strict or more):
+            closed.add(each.name)
+    if closed:
+        raise _ClosedError(closed)
+    # A first row, and others that differ from it in one word.
+    first = [each.cells[0] for each in words]
+    rows, places = [first], []
     for at, each in enumerate(words):
-        places.append(np.append(0, len(rows) + np.arange(len(each.cells) - 1)))
-        rows += [[*rows[0][:at], cell, *rows[0][at + 1 :]] for cell in each.cells[1:]]
+        places.append([0, *range(len(rows), len(rows) + len(each.cells) - 1)])
+        rows += [[*first[:at], cell, *first[at + 1 :]] for cell in each.cells[1:]]
     table: Any = np.empty((len(rows), len(words)), object)
     table[:] = rows
     names = getattr(step, "feature_names_in_", None)
@@ -407,44 +399,15 @@ def _tried(step: Any, words: Sequence[Word]) -> tuple[Any, list[Integers]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on words that it does not know
         try:
-            return dense(step.transform(table)), places
+            found = np.asarray(dense(step.transform(table)), np.float64)
         except Exception as error:
-            raise LinearError(
-                f"the step {type(step).__name__} fails on words of X ({cause(error)}): fit it on X"
-            ) from None
-
-
-def _encode_words(stage: Stage, step: Any) -> Stage:
-    """Return what an encoder makes of words, a column at a time."""
-    words = [each for each in stage.columns if isinstance(each, Word)]
-    if len(words) < len(stage.columns) or stage.mix is not None:
-        stage.plain(step)  # which raises
-    closed = set()
-    for each, known in zip(words, step.categories_, strict=True):
-        more = {*map(str, known)} - {*map(str, each.cells)}
-        if each.cells[-1] == _ANY_OTHER and (more or step.handle_unknown == "error"):
-            closed.add(each.name)
-    if closed:
-        raise _ClosedError(closed)
-    found, places = _tried(step, words)
-    found = np.asarray(found, np.float64)
+            raise LinearError(f"{kind} fails on words of X ({cause(error)}): fit it on X") from None
     if not np.isfinite(found).all():
-        raise LinearError(f"{type(step).__name__} leaves gaps: put SimpleImputer() first")
+        raise LinearError(f"{kind} leaves gaps: put SimpleImputer() first")
+    parts = [np.where((found[at] != found[0]).any(axis=0), found[at], 0.0) for at in places]
+    whole = np.concatenate(parts)
     features = [each.at + k for each in words for k in range(len(each.cells))]
-    table, first = np.zeros((len(features), found.shape[1])), 0
-    for rows in places:
-        own = (found[rows] != found[0]).any(axis=0)
-        table[first : first + len(rows), own] = found[rows][:, own]
-        first += len(rows)
-    return _looked_up(features, table, np.where(table.any(axis=0), 0.0, found[0]))
-
-
-def _ordinal(stage: Stage, step: Any) -> Stage:
-    if not any(isinstance(each, Word) for each in stage.columns):
-        raise LinearError(
-            "OrdinalEncoder is read of words: make the numbers df[...].astype('category')"
-        )
-    return _encode_words(stage, step)
+    return _looked_up(features, whole, np.where(whole.any(axis=0), 0.0, found[0]))
 
 
 def _target(stage: Stage, step: Any) -> Stage:
@@ -455,37 +418,33 @@ def _target(stage: Stage, step: Any) -> Stage:
 
 
 def _impute(stage: Stage, step: Any) -> Stage:
-    columns, gaps = list(stage.columns), _lacks(step.missing_values)
-    words = [each for each in columns if isinstance(each, Word)]
-    if any(map(_lacks, step.statistics_)) or (len(words) < len(columns) and not gaps):
+    columns, gap = list(stage.columns), step.missing_values
+    numbers = [each for each in columns if not isinstance(each, Word)]
+    if any(map(_lacks, step.statistics_)) or (numbers and not _lacks(gap)):
         raise LinearError(
             "SimpleImputer: write gaps as NaN, and drop columns that are empty, before fit"
         )
-    waiting = words or any(isinstance(each, Gappy) for each in columns)
-    if waiting and (stage.mix is not None or len(columns) < stage.width):
+    waits = any(isinstance(each, (Word, Gappy)) for each in columns)
+    if waits and (stage.mix is not None or len(columns) < stage.width):
         raise LinearError("SimpleImputer follows a step that combines columns: put it first")
-    if words:
-        # Nothing is looked up for a column of numbers.
-        tried = [
-            each if isinstance(each, Word) else Word("", -1, (value,))
-            for each, value in zip(columns, step.statistics_, strict=True)
-        ]
-        found, places = _tried(step, tried)
-        cells = np.asarray(found, object)
-        for at, each in enumerate(tried):
-            if columns[at] is each:
-                columns[at] = replace(each, cells=tuple(cells[places[at], at].tolist()))
-    for at, column in enumerate(columns):
-        if isinstance(column, Gappy) and column.fills is not None:
-            fill = float(step.statistics_[at] * stage.scale[at] + stage.shift[at])
-            if column.fills.setdefault(column.name, fill) != fill:
+    for at, each in enumerate(columns if waits else ()):
+        value = step.statistics_[at]
+        if isinstance(each, Word):
+            cells = [
+                value if (cell != cell if gap != gap else cell == gap) else cell
+                for cell in each.cells
+            ]
+            columns[at] = replace(each, cells=tuple(cells))
+        elif isinstance(each, Gappy) and each.fills is not None:
+            fill = float(value * stage.scale[at] + stage.shift[at])
+            if each.fills.setdefault(each.name, fill) != fill:
                 raise LinearError(
-                    f"two steps fill gaps of column {column.name!r} with different numbers: use "
-                    "one SimpleImputer for both"
+                    f"two steps fill gaps of column {each.name!r} with different numbers: use one "
+                    "SimpleImputer for both"
                 )
-            columns[at] = Column(column.at)
-    filled = replace(stage, columns=tuple(columns))
-    return Stage.join([filled, _mark(stage, step.indicator_)]) if step.add_indicator else filled
+            columns[at] = Column(each.at)
+    found = replace(stage, columns=tuple(columns))
+    return Stage.join([found, _mark(stage, step.indicator_)]) if step.add_indicator else found
 
 
 def _mark(stage: Stage, step: Any) -> Stage:
@@ -545,7 +504,7 @@ _READERS: dict[str, _Reader] = {
     "SplineTransformer": _splines,
     "KBinsDiscretizer": _bins,
     "OneHotEncoder": _one_hot,
-    "OrdinalEncoder": _ordinal,
+    "OrdinalEncoder": _encode_words,
     "TargetEncoder": _target,
     "SimpleImputer": _impute,
     "MissingIndicator": _mark,

@@ -215,7 +215,8 @@ def frame_columns(X: Any, label: str, source: str) -> ReadColumns:
     try:
         return read_columns(table, name, reading=reading, scaled=False, measured=True)
     except TrainingError as error:
-        raise TrainingError(_python_words(str(error))) from None
+        message = _python_words(str(error))
+        raise TrainingError(re.sub(r" or ids='.*?'", "", message)) from None
 
 
 def _frame_cells(X: Any, header: Sequence[str], source: Path) -> list[list[str]]:
