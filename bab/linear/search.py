@@ -117,7 +117,7 @@ class Search:
         """Improve the bounds until they agree, decide the floor, or time is over."""
         try:
             self.start(np.ones(self.t.shape))
-            while not self.closed:
+            while not self.is_closed:
                 if self.deadline.over:
                     self.late = True
                     break
@@ -139,9 +139,9 @@ class Search:
         return -np.inf if self.best is None else self.best.value
 
     @property
-    def closed(self) -> bool:
+    def is_closed(self) -> bool:
         """Whether nothing is left to improve."""
-        upper = self.padded(self.upper)
+        upper = self.with_margin(self.upper)
         if self.floor is not None:
             return self.lower > self.floor or upper <= self.floor
         if self.label < 0:
@@ -149,7 +149,7 @@ class Search:
             return self.best is not None and agreed
         return agree(self.lower, upper, self.gap) and (self.best is not None or upper < 0)
 
-    def padded(self, upper: float) -> float:
+    def with_margin(self, upper: float) -> float:
         """Return a bound that also holds as another machine computes it."""
         return upper + _SAFE * abs(upper) + _SAFE * 1e-3
 
@@ -220,7 +220,7 @@ class Search:
         rough = np.asarray(~self._tuned & (self.bounds > aim))
         units = _greatest(worst, np.asarray(rough.any(axis=0)), _TOGETHER)
         if not len(units):
-            refined = self._measured
+            refined = self._refits
             wide = np.zeros(len(worst), bool)
             for k in range(len(self.goals)):
                 # Whether the radius has a say in what is still open.
@@ -253,7 +253,7 @@ class Search:
         return len(units) > 0
 
     @property
-    def _measured(self) -> Bools:
+    def _refits(self) -> Bools:
         found = np.ones(len(self.family), bool)
         for part in self.family.parts:
             own = np.zeros(len(found), bool)
@@ -333,9 +333,9 @@ class Search:
 
     def result(self) -> SearchResult[Found]:
         """Return what is known."""
-        upper = self.padded(self.upper)
+        upper = self.with_margin(self.upper)
         reason = detail = None
-        if not self.closed:
+        if not self.is_closed:
             reason, detail = "time", "it did not run long enough"
             if not self.late and not self.interrupted:
                 reason = "numerical"
@@ -346,7 +346,7 @@ class Search:
         worst = self.bounds.max(axis=0)
         return SearchResult(
             label=self.label, lower=self.lower, upper=max(upper, self.lower), witness=self.best,
-            closed=self.closed, reason=reason, detail=detail or "",  # type: ignore[arg-type]
+            closed=self.is_closed, reason=reason, detail=detail or "",  # type: ignore[arg-type]
             member_upper=worst + _SAFE * np.abs(worst) + _SAFE * 1e-3, solved=self.solved,
             seconds=self.seconds, interrupted=self.interrupted, leaks=tuple(self.kept.values()),
         )  # fmt: skip

@@ -171,8 +171,8 @@ def refit(problem: Problem, at: Curvature, units: Integers, start: Floats) -> Fl
     all rows with all coefficients a step; what does not settle gets Newton's own steps.
     """
     theta = start.copy()
-    factors = [_own_factor(problem, at, unit) for unit in units.tolist()]
-    waiting = np.array([each is not None for each in factors])
+    steps = [_own_step(problem, at, unit) for unit in units.tolist()]
+    waiting = np.array([each is not None for each in steps])
     last = np.full(len(units), np.inf)
     unsettled = ~waiting
     for _ in range(_CHORDS):
@@ -190,9 +190,9 @@ def refit(problem: Problem, at: Curvature, units: Integers, start: Floats) -> Fl
                 waiting[place], unsettled[place] = False, True
                 continue
             last[place] = norm
-            own = factors[place]
+            own = steps[place]
             assert own is not None
-            theta[place] -= (at.R @ linalg.cho_solve(own, pulled)).reshape(theta.shape[1:])
+            theta[place] -= (at.R @ own(pulled)).reshape(theta.shape[1:])
     for place in np.flatnonzero(unsettled | waiting).tolist():
         theta[place] = minimise(without(problem, int(units[place])), start[place])
     return theta
@@ -208,19 +208,26 @@ def without(problem: Problem, unit: int) -> Problem:
     )  # fmt: skip
 
 
-def _own_factor(problem: Problem, at: Curvature, unit: int) -> tuple[Floats, bool] | None:
+def _own_step(problem: Problem, at: Curvature, unit: int) -> Callable[[Floats], Floats] | None:
+    """Return Newton's step from a gradient without a unit; None where little curvature is left."""
     first, last = int(problem.starts[unit]), int(problem.starts[unit + 1])
     z = whiten(problem.rows(first, last), at.R, problem.outputs)
     curve = at.curve[first:last]
     if problem.outputs > 1:
         share = curve / np.maximum(problem.weights[first:last], 1e-300)[:, None]
         z = z - np.einsum("iq,iqe->ie", share, z)[:, None, :]
-    flat = (np.sqrt(curve)[:, :, None] * z).reshape(-1, z.shape[2])
+    F = (np.sqrt(curve)[:, :, None] * z).reshape(-1, z.shape[2])
+    few = len(F) < F.shape[1]
+    left = np.eye(min(F.shape)) - (F @ F.T if few else F.T @ F)
     try:
-        factor = linalg.cho_factor(np.eye(flat.shape[1]) - flat.T @ flat)
+        factor = linalg.cho_factor(left)
     except linalg.LinAlgError:
         return None
-    return factor if np.diag(factor[0]).min() > 1e-4 else None
+    if not np.diag(factor[0]).min() > 1e-4:
+        return None
+    if few:
+        return lambda g: g + F.T @ linalg.cho_solve(factor, F @ g)
+    return lambda g: np.asarray(linalg.cho_solve(factor, g))
 
 
 def _gradients(problem: Problem, theta: Floats, units: Integers) -> Floats:

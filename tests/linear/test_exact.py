@@ -6,8 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from linear.problems import seeds
-from linear.test_regions import random_model
 
 from leaveout.errors import LinearError
 from leaveout.kernel import exact
@@ -17,6 +15,8 @@ from leaveout.kernel.model import LinearModel
 from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.family import bound_members, refine
 from leaveout.models.linear.fit import coefficients_of
+
+from support.linear_problems import random_model, seeds
 
 
 def model_of(seed: int, kind: str, *, grouped: bool) -> LinearModel:

@@ -4,14 +4,15 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from linear import oracle
-from linear.problems import Case, kinds, make, seeds
 
 from leaveout.errors import LinearError
 from leaveout.kernel.budget import add_one, leave_out, relabel
 from leaveout.kernel.linear import loss, measure, members, survey
 from leaveout.kernel.numbers import Rejected, lengths, spectral
 from leaveout.models.linear.fit import minimise, refit
+
+from support import linear_oracle as oracle
+from support.linear_problems import Case, kinds, make, seeds
 
 LONG = np.longdouble
 

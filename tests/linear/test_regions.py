@@ -6,91 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from linear.problems import seeds
 from scipy.interpolate import BSpline
 from scipy.optimize import linprog
 
 from leaveout.errors import LinearError
 from leaveout.kernel.budget import Change, changed, check_change, lowered
-from leaveout.kernel.design import Column, Design, Region
+from leaveout.kernel.design import Region
 from leaveout.kernel.family import check_leaks, check_shifts, prove_members
-from leaveout.kernel.model import KINDS, Groups, LinearModel
+from leaveout.kernel.model import KINDS, LinearModel
 from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.family import bound_members, centre, hints_of, refine
 from leaveout.models.linear.fit import coefficients_of
 
-
-def spline_knots(rng: np.random.Generator, degree: int) -> np.ndarray:
-    inner = np.sort(rng.uniform(0, 1, int(rng.integers(2, 5))))
-    inner = np.unique(np.r_[0.0, inner, 1.0])
-    step = np.arange(1, degree + 1)
-    return np.r_[inner[0] - 0.3 * step[::-1], inner, inner[-1] + 0.2 * step]
-
-
-def random_design(rng: np.random.Generator) -> Design:
-    inputs = int(rng.integers(1, 4))
-    columns = []
-    for at in range(inputs):
-        kind = rng.integers(0, 4)
-        if kind < 2:
-            columns.append(Column(at))
-        elif kind == 2:
-            columns.append(Column(at, 0, np.unique(rng.uniform(0, 1, int(rng.integers(1, 4))))))
-        else:
-            degree = int(rng.integers(1, 4))
-            columns.append(Column(at, degree, spline_knots(rng, degree), bool(rng.random() < 0.5)))
-    width = sum(each.width for each in columns)
-    mix = offset = None
-    if rng.random() < 0.3:
-        mixed = int(rng.integers(1, width + 1))
-        mix, offset = rng.normal(size=(width, mixed)), rng.normal(size=mixed)
-    return Design(
-        inputs, tuple(columns), rng.normal(size=width), rng.uniform(0.5, 2, width), mix, offset,
-        float(rng.choice([0.0, 1.0, 2.5])),
-    )  # fmt: skip
-
-
-def random_model(seed: int, kind: str, *, grouped: bool = False) -> LinearModel:
-    rng = np.random.default_rng(seed)
-    design = random_design(rng)
-    assume(design.width > (design.constant != 0))
-    n = int(rng.integers(8, 40))
-    X = rng.uniform(-0.2, 1.2, (n, design.inputs))
-    labels, outputs = ("no", "yes"), 1
-    y = rng.integers(0, 2, n).astype(float)
-    if kind == "softmax" or (kind in ("svm", "ridge") and rng.random() < 0.4):
-        labels, outputs = ("a", "b", "c"), 3
-        y = rng.integers(0, 3, n).astype(float)
-    elif kind in ("poisson", "gamma") or (kind == "ridge" and rng.random() < 0.4):
-        labels = ()
-        y = {"poisson": rng.poisson(2, n).astype(float), "gamma": rng.gamma(2, 1, n) + 0.1}.get(
-            kind, rng.normal(size=n)
-        )
-    penalty = np.full(design.width, 10.0 ** rng.integers(-1, 2))
-    groups = None
-    if grouped:
-        groups = Groups("who", rng.integers(0, max(2, n // 2), n).astype(np.str_))
-    model = LinearModel(
-        kind, design, np.zeros((outputs, design.width)), X, y, np.ones(n), penalty, labels,
-        groups=groups,
-    )  # fmt: skip
-    return replace(model, coefficients=coefficients_of(model.problems))
-
-
-def random_region(rng: np.random.Generator, design: Design) -> tuple[Region, np.ndarray]:
-    """Return a region and inputs of it, its ends among them."""
-    lower = rng.uniform(-0.3, 0.6, design.inputs)
-    upper = lower + rng.uniform(0, 0.8, design.inputs)
-    choices = []
-    if design.inputs > 1 and rng.random() < 0.5:
-        at = rng.choice(design.inputs, 2, replace=False)
-        choices.append((at, rng.uniform(lower[at], upper[at], (int(rng.integers(1, 4)), 2))))
-    points = rng.uniform(lower, upper, (400, design.inputs))
-    ends = rng.random(points.shape)
-    points = np.where(ends < 0.2, lower, np.where(ends > 0.8, upper, points))
-    for at, rows in choices:
-        points[:, at] = rows[rng.integers(0, len(rows), len(points))]
-    return Region.of(design, lower, upper, choices), points
+from support.linear_problems import random_design, random_model, random_region, seeds
 
 
 @settings(max_examples=150)

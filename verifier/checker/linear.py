@@ -87,7 +87,7 @@ class LinearSubject:
         """Yield a line for the claim and for the model, and a line per range of inputs."""
         one = f"all rows of one {self.group!r}" if self.group else "one row"
         over = f"over all {self.members:,} models without {one} and every x"
-        yield f"{self._claimed()}, {over if self._change is None else self._change}"
+        yield f"{self._claim_words()}, {over if self._change is None else self._change}"
         yield f"linear model {self.path} (SHA-256 {self.sha256})"
         exactly = (
             "the exact minimum without them"
@@ -113,7 +113,7 @@ class LinearSubject:
         how = "without" if claim.kind == "leave_out" else "with flipped labels of"
         return f"over all models {how} up to {claim.count:,} {unit} and every x"
 
-    def _claimed(self) -> str:
+    def _claim_words(self) -> str:
         claim = self.claim
         if claim is None or (claim.label is not None and self._change is not None):
             return "no confidence above upper is a leak"
@@ -155,7 +155,7 @@ def read_linear(
     where = found_file(part.model, folder, given.files, "files", given.roots)
     key = part.model.sha256, part.hints
     if key not in known:
-        known[key] = _proved(_model(where), under(part.hints))
+        known[key] = _prove(_model(where), under(part.hints))
     family, model = known[key], known[key].model
     inputs = read_box(part.box, model.inputs, str(where), single=False)
     if part.members != len(family):
@@ -178,7 +178,7 @@ def _model(path: Path) -> LinearModel:
         raise CertificateError(f"{path}: not a linear model: {error}") from None
 
 
-def _proved(model: LinearModel, arrays: Arrays) -> Family:
+def _prove(model: LinearModel, arrays: Arrays) -> Family:
     from leaveout.kernel.family import Hints, prove_members
     from leaveout.kernel.numbers import Rejected
 

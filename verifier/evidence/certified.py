@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -51,9 +52,6 @@ from leaveout.verifier.values.decider import ValueJob
 
 if TYPE_CHECKING:
     from leaveout.verifier.points.forest_leaks import ForestJob
-    from leaveout.verifier.points.linear_changes import ChangeJob
-    from leaveout.verifier.points.linear_leaks import LinearJob, Linears
-    from leaveout.verifier.points.linear_scores import ScoreJob
 
 J = TypeVar("J")
 
@@ -63,10 +61,9 @@ _CLOSE = 1e-6
 _AGREE = 0.01
 """Largest relative gap of a find that counts as proved: float32 rounding may explain it."""
 
-_NOTHING = -1e290
-"""A bound this low means that no point counts at all."""
+_NOTHING = -1e290  # a bound this low means that no point counts at all
 
-_OTHER = "differs in the certificate"
+OTHER = "differs in the certificate"
 _OF_MEMBER = ("removed", "removed_id", "group", "other", "member_label", "model")
 """What a leak says of its member."""
 _OF_ROWS = ("model", "rows", "ids", "members", "group", "network_sha256", "family_sha256")
@@ -131,7 +128,7 @@ def _result_name(result: Result) -> str:
     return result.name if result.label is None else f"{result.name}, label {result.label}"
 
 
-class _Asked(ABC, Generic[J]):
+class StatementCheck(ABC, Generic[J]):
     """The question of a statement, from its text and the attested files."""
 
     def __init__(self, statement: Statement, job: J, folder: Path, samples: int) -> None:
@@ -193,10 +190,11 @@ class _Asked(ABC, Generic[J]):
         return ""
 
 
-class _OfLeaks(_Asked[J]):
+class LeakCheck(StatementCheck[J]):
     """A statement about leaks of networks, forests or linear models."""
 
     def other_rows(self, report: Report) -> str:
+        """See `StatementCheck.other_rows`."""
         stated = [each for each in report.by_row if self.statement.name in each.statements]
         for record in stated:
             own = self.leaks.compared.row_record(record.statements, {})
@@ -212,14 +210,16 @@ class _OfLeaks(_Asked[J]):
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
-        compared = self.leaks.compared
-        return box_record(compared.box), compared.members
+        """See `StatementCheck.facts`."""
+        return box_record(self.leaks.compared.box), self.leaks.compared.members
 
     @property
     def labels(self) -> list[int | None]:
+        """See `StatementCheck.labels`."""
         return list(self.leaks.labels)
 
     def label_name(self, label: int | None) -> str:
+        """See `StatementCheck.label_name`."""
         return str(self.leaks.compared.label_name(label))
 
     def replay(self, result: Result) -> WitnessRecord | None:
@@ -245,6 +245,7 @@ class _OfLeaks(_Asked[J]):
         return uppers
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
+        """See `StatementCheck.contradiction`."""
         leak, stated = self.replay(result), result.witness
         for name in _OF_MEMBER if leak is not None else ():
             own, other = getattr(leak, name), getattr(stated, name)
@@ -292,28 +293,28 @@ class _OfLeaks(_Asked[J]):
                 return Standing(result, f"{told}; its leak does not replay", False)
             if leak.words != stated.words:
                 return Standing(result, f"{told}; its leak is worded otherwise", False)
-        if not _reaches(upper, result.upper):
+        if not reaches(upper, result.upper):
             told += f" (not {result.upper:.6g}, as the results state)"
         if result.kind == "guarantee" and result.verdict == "proved":
             threshold = -math.inf if statement.threshold is None else statement.threshold
             return Standing(result, told, upper < 0 or upper <= threshold)
-        proved = _reaches(upper, result.upper)
+        proved = reaches(upper, result.upper)
         if result.kind == "find" and result.verdict == "proved":
             # A result closed within a gap is confirmed within it.
-            proved = _is_closed(lower, result.upper) and (
+            proved = is_closed(lower, result.upper) and (
                 proved or agree(lower, upper - _padding(upper), VerifyOptions().gap)
             )
         return Standing(result, told, proved)
 
 
-class _Networks(_OfLeaks[NetworkJob]):
+class _Networks(LeakCheck[NetworkJob]):
     @property
     def leaks(self) -> NetworkJob:
         return self.job
 
     def other_claim(self, claim: Checked) -> str:
         if not isinstance(claim.subject, Subject):
-            return _OTHER
+            return OTHER
         return _other_question(self.job, self.folder, claim.subject)
 
 
@@ -333,12 +334,12 @@ def _other_question(job: NetworkJob, folder: Path, subject: Subject, left_out: i
     members = subject.members + left_out
     if members != expected.members:
         return f"is about {expected.members:,} members, the certificate about {members:,}"
-    if not _same_inputs(subject.inputs, expected.box):
+    if not same_inputs(subject.inputs, expected.box):
         return "is about other inputs than the certificate"
     return ""
 
 
-def _same_inputs(inputs: Inputs, box: BoxPart) -> bool:
+def same_inputs(inputs: Inputs, box: BoxPart) -> bool:
     """Return whether an input set of a certificate equals the specification's."""
     choices = tuple(
         (tuple(each.columns.tolist()), tuple(map(tuple, each.values.tolist())))
@@ -351,11 +352,12 @@ def _same_inputs(inputs: Inputs, box: BoxPart) -> bool:
     )
 
 
-def _box(box: Box) -> BoxPart:
+def inputs_part(box: Box) -> BoxPart:
+    """Return an input set as certificates state it."""
     return msgspec.convert(box_part(box), BoxPart)
 
 
-class _Forests(_OfLeaks["ForestJob"]):
+class _Forests(LeakCheck["ForestJob"]):
     @property
     def leaks(self) -> ForestJob:
         return self.job
@@ -363,7 +365,7 @@ class _Forests(_OfLeaks["ForestJob"]):
     def other_claim(self, claim: Checked) -> str:
         subject, compared = claim.subject, self.job.compared
         if not isinstance(subject, ForestSubject):
-            return _OTHER
+            return OTHER
         forest, other = (file_part(each, self.folder, "file")["sha256"] for each in compared.files)
         if (forest, other if compared.pair else None) != (
             subject.sha256,
@@ -374,154 +376,12 @@ class _Forests(_OfLeaks["ForestJob"]):
             return (
                 f"is about {compared.members:,} members, the certificate about {subject.members:,}"
             )
-        if not _same_inputs(subject.inputs, _box(compared.box)):
+        if not same_inputs(subject.inputs, inputs_part(compared.box)):
             return "is about other inputs than the certificate"
         return ""
 
 
-class _Linear(_OfLeaks["LinearJob"]):
-    @property
-    def leaks(self) -> LinearJob:
-        return self.job
-
-    def other_claim(self, claim: Checked) -> str:
-        said = claim.subject.claim if isinstance(claim.subject, LinearSubject) else None
-        return _OTHER if said is not None else _other_linear(self.job.compared, self.folder, claim)
-
-
-def _other_linear(about: Linears, folder: Path, claim: Checked) -> str:
-    """Return how a claim about a linear model differs from a statement in its model or inputs."""
-    subject = claim.subject
-    if not isinstance(subject, LinearSubject):
-        return _OTHER
-    if file_part(about.fitted.file, folder, "file")["sha256"] != subject.sha256:
-        return "is about another linear model than the certificate"
-    if subject.members != about.members:
-        return f"is about {about.members:,} members, the certificate about {subject.members:,}"
-    if not _same_inputs(subject.inputs, _box(about.box)):
-        return "is about other inputs than the certificate"
-    return ""
-
-
-class _LinearScores(_Asked["ScoreJob"]):
-    """A statement about the scores of a linear model and its members."""
-
-    job: ScoreJob
-
-    @property
-    def facts(self) -> tuple[BoxRecord, int]:
-        return box_record(self.job.about.box), self.job.about.members
-
-    def other_claim(self, claim: Checked) -> str:
-        wrong = _other_linear(self.job.about, self.folder, claim)
-        if wrong or not isinstance(claim.subject, LinearSubject):
-            return wrong
-        said = claim.subject.claim
-        own = self.job.said
-        if said is None or any(getattr(said, name) != value for name, value in own.items()):
-            return _OTHER
-        return ""
-
-    def _signed(self, result: Result) -> tuple[float | None, float | None]:
-        """Return the bounds of a result as a certificate counts them."""
-        if self.job.asked.sign > 0:
-            return result.lower, result.upper
-        low, high = result.upper, result.lower
-        return (None if low is None else -low), (None if high is None else -high)
-
-    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """Return how claims contradict a result; empty if they do not."""
-        uppers = [each.upper for each in claims if each.upper is not None]
-        lower, _ = self._signed(result)
-        if not uppers or lower is None or lower <= min(uppers):
-            return ""
-        return (
-            f"has an input at {bound(lower)} in the results, but the certificate proves that none "
-            f"exceeds {bound(min(uppers), up=True)}"
-        )
-
-    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims prove a result."""
-        if result.verdict == "refuted":
-            again = self.job.replays(result)
-            return Standing(result, "refuted" if again else "", again)
-        uppers = [each.upper for each in claims if each.upper is not None]
-        if not uppers:
-            return Standing(result, "", False)
-        upper, floor = min(uppers), self.job.floor
-        told = f"at most {bound(upper, up=True)}"
-        if self.job.asked.sign < 0:
-            told = f"at least {bound(-upper)}"
-        if floor is not None:
-            return Standing(result, told, result.verdict != "proved" or upper <= floor)
-        lower, most = self._signed(result)
-        reached = _reaches(upper, most)
-        if result.verdict == "proved":
-            reached = reached and lower is not None and self.job.replays(result)
-            reached = reached and _is_closed(lower or 0.0, most)
-        return Standing(result, told, reached)
-
-
-class _LinearChanges(_Asked["ChangeJob"]):
-    """A statement about any few rows of a linear model."""
-
-    job: ChangeJob
-
-    @property
-    def facts(self) -> tuple[BoxRecord, int]:
-        return box_record(self.job.about.box), self.job.about.members
-
-    @property
-    def labels(self) -> list[int | None]:
-        return self.job.labels
-
-    def label_name(self, label: int | None) -> str:
-        return self.job.about.label_name(label)
-
-    def other_claim(self, claim: Checked) -> str:
-        wrong = _other_linear(self.job.about, self.folder, claim)
-        if wrong or not isinstance(claim.subject, LinearSubject):
-            return wrong
-        said, job = claim.subject.claim, self.job
-        within = None if job.within is None else _box(job.within)
-        for label in job.labels:
-            own = {**job.said(label), "within": within}
-            if said is not None and all(getattr(said, k) == each for k, each in own.items()):
-                return ""
-        return _OTHER
-
-    def _upper(self, result: Result, claims: Sequence[Checked]) -> float | None:
-        """Return what is proved of all labels of a result; None if not of all."""
-        labels = self.job.labels if result.label is None else [result.label]
-        found = {each.label: each.upper for each in claims}
-        uppers = [found.get(label) for label in labels]
-        return None if None in uppers else max(each for each in uppers if each is not None)
-
-    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """Return how claims contradict a result; empty if they do not."""
-        upper = self._upper(result, claims)
-        if upper is None or result.lower is None or result.lower <= upper:
-            return ""
-        return f"has an input at {bound(result.lower)}, above what the certificate proves"
-
-    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims prove a result."""
-        replayed = result.example is not None and self.job.replays(result)
-        if result.verdict == "refuted":
-            return Standing(result, "refuted" if replayed else "", replayed)
-        upper, floor = self._upper(result, claims), self.job.floor
-        if upper is None:
-            return Standing(result, "", False)
-        told = f"at most {bound(upper, up=True)}"
-        if floor is not None:
-            return Standing(result, told, result.verdict != "proved" or upper <= floor)
-        reached = _reaches(upper, result.upper) and (replayed or not result.lower)
-        if result.verdict == "proved":
-            reached = reached and _is_closed(result.lower or 0.0, result.upper)
-        return Standing(result, told, reached)
-
-
-class _Samples(_OfLeaks[SampledJob]):
+class _Samples(LeakCheck[SampledJob]):
     """A statement about all rows that is decided on a sample of members."""
 
     @property
@@ -541,7 +401,7 @@ class _Samples(_OfLeaks[SampledJob]):
     def other_claim(self, claim: Checked) -> str:
         subject, sampled = claim.subject, self.job
         if not isinstance(subject, SampledSubject):
-            return _OTHER
+            return OTHER
         part = subject.part
         left = len(subject.left_out)
         wrong = _other_question(self.leaks, self.folder, subject.base, left)
@@ -554,14 +414,14 @@ class _Samples(_OfLeaks[SampledJob]):
             return "is about another draw than the certificate"
         level = Fraction(repr(sampled.level))
         if (subject.share, subject.confidence) != (sampled.sampling.share, level):
-            return _OTHER
+            return OTHER
         if part.results < self.samples:
             return (
                 f"shares its failure probability among {part.results} results in the "
                 f"certificate, but {self.samples} rest on samples"
             )
         if {each.label for each in part.bounds} not in map(set, sampled.label_groups):
-            return _OTHER
+            return OTHER
         return ""
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
@@ -618,10 +478,10 @@ class _Samples(_OfLeaks[SampledJob]):
             threshold = self.leaks.statement.threshold
             asked = -math.inf if threshold is None else threshold
             return Standing(result, told, upper < 0 or upper <= asked)
-        return Standing(result, told, result.verdict != "refuted" and _reaches(upper, result.upper))
+        return Standing(result, told, result.verdict != "refuted" and reaches(upper, result.upper))
 
 
-class _Points(_Asked[FormulaJob]):
+class _Points(StatementCheck[FormulaJob]):
     """A claim over points."""
 
     def __init__(self, statement: Statement, job: FormulaJob, folder: Path, samples: int) -> None:
@@ -664,9 +524,9 @@ class _Points(_Asked[FormulaJob]):
 
     def other_claim(self, claim: Checked) -> str:
         if not isinstance(claim.subject, PointsSubject):
-            return _OTHER
+            return OTHER
         key = self._key(claim.subject.points.part)
-        return "" if any(key == own for _, own in self._questions) else _OTHER
+        return "" if any(key == own for _, own in self._questions) else OTHER
 
     def _uppers(self, result: Result, claims: Sequence[Checked]) -> list[float] | None:
         """Return the proved bound of each question, or None if one is missing."""
@@ -723,12 +583,10 @@ class _Points(_Asked[FormulaJob]):
             return Standing(result, f"{words}; its example does not replay", False)
         if told is None:
             return Standing(result, words, result.verdict == "unknown")
-        proved = _reaches(upper, told)
+        proved = reaches(upper, told)
         if result.verdict == "proved":
             proved = (
-                lower is not None
-                and _is_closed(lower, told)
-                and (proved or _is_closed(lower, upper))
+                lower is not None and is_closed(lower, told) and (proved or is_closed(lower, upper))
             )
         return Standing(result, words, proved)
 
@@ -764,7 +622,7 @@ class _Points(_Asked[FormulaJob]):
         return max(values, default=None)
 
 
-class _Values(_Asked[ValueJob]):
+class _Values(StatementCheck[ValueJob]):
     """A claim about values of functions."""
 
     @property
@@ -773,7 +631,7 @@ class _Values(_Asked[ValueJob]):
 
     def other_claim(self, claim: Checked) -> str:
         """Return how a claim differs in kind; `contradiction` compares content."""
-        return "" if isinstance(claim.subject, ValueSubject) else _OTHER
+        return "" if isinstance(claim.subject, ValueSubject) else OTHER
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
         for claim in claims:
@@ -784,13 +642,13 @@ class _Values(_Asked[ValueJob]):
             try:
                 expected = self.job.decider.certificate_part(self.statement, result, self.folder)
             except Uncertified:
-                return _OTHER
+                return OTHER
             wanted = dict(enumerate(expected.files))
             (own,) = expected.statements
             if _normal_form(own, expected.lets, wanted) != _normal_form(
                 subject.statement, subject.lets, subject.files
             ):
-                return _OTHER
+                return OTHER
         return ""
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
@@ -805,12 +663,13 @@ class _Values(_Asked[ValueJob]):
         return Standing(result, result.verdict, True)
 
 
-QUESTIONS: Mapping[AskedOf, Callable[[Statement, Any, Path, int], _Asked[Any]]] = {
+_LINEAR = "leaveout.verifier.evidence.linear_claims"  # which rests on this file
+QUESTIONS: Mapping[AskedOf, Callable[[Statement, Any, Path, int], StatementCheck[Any]]] = {
     "networks": _Networks,
     "forests": _Forests,
-    "linear": _Linear,
-    "linear scores": _LinearScores,
-    "linear changes": _LinearChanges,
+    "linear": lambda *asked: import_module(_LINEAR).LinearCheck(*asked),
+    "linear scores": lambda *asked: import_module(_LINEAR).ScoreCheck(*asked),
+    "linear changes": lambda *asked: import_module(_LINEAR).ChangeCheck(*asked),
     "samples": _Samples,
     "points": _Points,
     "values": _Values,
@@ -859,7 +718,7 @@ def _normal_form(
     return normalize(msgspec.to_builtins({"statement": statement, "lets": dict(lets)}))
 
 
-def _reaches(proved: float, told: float | None) -> bool:
+def reaches(proved: float, told: float | None) -> bool:
     """Return whether a proved bound reaches a stated one, up to a claim's padding."""
     return told is None or proved <= told + _padding(told)
 
@@ -874,7 +733,7 @@ def _padding(bound: float) -> float:
     return _CLOSE * (1 + abs(bound))
 
 
-def _is_closed(lower: float, upper: float | None) -> bool:
+def is_closed(lower: float, upper: float | None) -> bool:
     """Return whether the bounds of a find are close enough to call it proved."""
     if upper is None:
         return False

@@ -52,7 +52,7 @@ class ChangeJob:
     change: Change
     within: Box | None = None  # what an added row may be
 
-    def said(self, label: int | None) -> dict[str, Any]:
+    def claim_fields(self, label: int | None) -> dict[str, Any]:
         """Return what a certificate says of the claim about a label."""
         within = None if self.within is None else box_part(self.within)
         return {
@@ -265,7 +265,7 @@ class LinearChanges(Engine[ChangeJob]):
         if book is None:
             return
         if math.isfinite(upper):
-            book.add_change(name, job.about, job.said(label), upper)
+            book.add_change(name, job.about, job.claim_fields(label), upper)
             book.target.linear(book)
         else:
             book.target.without(name, "no finite bound was proved")

@@ -250,7 +250,7 @@ class LinearBook:
         return list(dict.fromkeys(each.about.fitted.file for each in self._claims))
 
     @property
-    def _fitted(self) -> list[Fitted]:
+    def _models(self) -> list[Fitted]:
         return list({id(each.about.fitted): each.about.fitted for each in self._claims}.values())
 
     @property
@@ -259,7 +259,7 @@ class LinearBook:
 
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
         """Yield the key and the arrays of each model's members, and of each claim's multipliers."""
-        for k, fitted in enumerate(self._fitted):
+        for k, fitted in enumerate(self._models):
             arrays: dict[str, NDArray[Any]] = {}
             for i, hint in enumerate(hints_of(fitted.family)):
                 arrays |= {f"R{i}": hint.R, f"measured{i}": hint.measured}
@@ -274,9 +274,9 @@ class LinearBook:
                 claim.about.fitted.family, claim.about.box, claim.goals, claim.upper, 0.0, NEVER
             )
             again.start(claim.t)
-            if again.padded(again.upper) > claim.upper:
+            if again.with_margin(again.upper) > claim.upper:
                 again.run()
-            now = again.padded(again.upper)
+            now = again.with_margin(again.upper)
             if now > claim.upper:
                 names = ", ".join(claim.names)
                 self.target.notes.append(f"{names}: the certificate proves only {now!r}")
@@ -290,7 +290,7 @@ class LinearBook:
             {
                 "model": file_part(each.fitted.file, folder, "file"),
                 "members": each.members,
-                "hints": prefixes[f"members {self._fitted.index(each.fitted)}"],
+                "hints": prefixes[f"members {self._models.index(each.fitted)}"],
                 "box": box_part(each.box),
             }
             for each in self._questions

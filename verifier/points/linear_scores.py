@@ -93,7 +93,8 @@ class _Reader:
             self.refuse(call, "a difference compares the model with a member")
         (model,) = (each for each in models if each is not members[0])
         bound = self.bound(other, "least")
-        return self.made(model, members[0], given["point"], None, 1, None, bound, operator == "<")
+        member, strict = members[0], operator == "<"
+        return self.statement_of(model, member, given["point"], None, 1, None, bound, strict)
 
     def threshold(self, node: Implies) -> ScoreStatement:
         first, above, bound = self.sides(node.left, "score")
@@ -114,7 +115,7 @@ class _Reader:
         if level is None:
             self.refuse(level_at, "the member's threshold must be a constant number")
         number = self.bound(bound, "least" if sign > 0 else "greatest")
-        return self.made(
+        return self.statement_of(
             given["network"], theirs["network"], given["point"], output, sign, level, number,
             above in (">", "<"),
         )  # fmt: skip
@@ -146,7 +147,7 @@ class _Reader:
     def is_bound(self, node: Expression) -> bool:
         return isinstance(node, Name) and node.name in self.binders
 
-    def made(
+    def statement_of(
         self,
         model: Expression,
         member: Expression,
@@ -228,7 +229,7 @@ class ScoreJob:
         return told is not None and found >= told * self.asked.sign - 1e-6 * (1.0 + abs(told))
 
     @property
-    def said(self) -> dict[str, Any]:
+    def claim_fields(self) -> dict[str, Any]:
         """What a certificate says of the claim."""
         level = self.asked.level
         kind = "difference" if level is None else "threshold"
@@ -317,7 +318,7 @@ class LinearScores(Engine[ScoreJob]):
             upper = job.floor if proved else found.upper
             assert upper is not None
             if math.isfinite(upper):
-                book.add(name, job.about, job.said, search, upper)
+                book.add(name, job.about, job.claim_fields, search, upper)
                 book.target.linear(book)
             else:
                 book.target.without(name, "no finite bound was proved; raise the time limit")
@@ -358,7 +359,7 @@ class LinearScores(Engine[ScoreJob]):
         row = int(model.unit_names[found.unit])
         own = names.row_id(row)
         told = ", ".join(
-            f"{name}({x}) = {_listed(each)}" for name, each in ((N, scores), (M, theirs))
+            f"{name}({x}) = {_score_words(each)}" for name, each in ((N, scores), (M, theirs))
         )
         features = () if names.columns is None else names.columns.features
         return ExampleRecord(
@@ -375,6 +376,6 @@ class LinearScores(Engine[ScoreJob]):
         )
 
 
-def _listed(scores: np.ndarray[Any, np.dtype[np.float64]]) -> str:
+def _score_words(scores: np.ndarray[Any, np.dtype[np.float64]]) -> str:
     told = [f"{each:.6g}" for each in scores[:12].tolist()]
     return told[0] if len(told) == 1 else f"({', '.join(told)})"

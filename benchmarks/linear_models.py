@@ -1,7 +1,7 @@
 """Linear models of Adult, Credit and Twitter: all members, bounds, answers proved, and the guard.
 
-    python benchmarks/linear.py [--data FOLDER] [--time SECONDS] [--check PAIRS]
-    python benchmarks/linear.py --small
+    python benchmarks/linear_models.py [--data FOLDER] [--time SECONDS] [--check PAIRS]
+    python benchmarks/linear_models.py --small
 
 FOLDER holds ``adult_lucid21.npz`` and others of its kind, and ``adult.data`` with ``adult.test``;
 ``--small`` takes the patients that scikit-learn ships. Logistic regressions with penalty 1 print a
