@@ -376,7 +376,8 @@ def _encode_words(stage: Stage, step: Any) -> Stage:
     if len(words) < len(stage.columns):
         stage.plain(step)
         raise LinearError(f"{kind} reads numbers: make them df[...].astype('category')")
-    closed, strict = set(), step.handle_unknown == "error"
+    closed = set()
+    strict = step.handle_unknown == "error" or _lacks(getattr(step, "unknown_value", 0))
     for each, known in zip(words, step.categories_, strict=True):
         more = {*map(str, known)} - {*map(str, each.cells)}
         if str(each.cells[-1]) == _ANY_OTHER and (strict or more):
@@ -391,11 +392,6 @@ def _encode_words(stage: Stage, step: Any) -> Stage:
         rows += [[*first[:at], cell, *first[at + 1 :]] for cell in each.cells[1:]]
     table: Any = np.empty((len(rows), len(words)), object)
     table[:] = rows
-    names = getattr(step, "feature_names_in_", None)
-    if names is not None:
-        import pandas as pd
-
-        table = pd.DataFrame(table, columns=names, dtype=object)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on words that it does not know
         try:
