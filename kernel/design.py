@@ -344,7 +344,13 @@ class Region:
 
 
 def leaks(
-    region: Region, own: Floats, apart: Floats, slack: Floats, t: Floats, level: float = 0.0
+    region: Region,
+    own: Floats,
+    apart: Floats,
+    slack: Floats,
+    t: Floats,
+    level: float = 0.0,
+    objective: Floats | None = None,
 ) -> Floats:
     """Bound N's score where a member's is at most a level.
 
@@ -360,19 +366,22 @@ def leaks(
     t : ndarray, shape (m,)
         Multipliers, not negative: any are valid, and good ones make low bounds.
     level : float
+    objective : ndarray, shape (m, width), optional
+        What is bounded instead of ``own``.
 
     Returns
     -------
     ndarray, shape (m,)
         For t >= 0, no input with (own + apart) x <= level + slack has own x above max over the
         region of own x - t ((own + apart) x - level - slack).
-    """
+    """  # fmt: skip
     need((t >= 0) & np.isfinite(t), "a multiplier is negative or no number")
     # With a multiplier of 0 nothing is asked of the member, however far it may be.
     slack = np.where(t > 0, slack, 0.0)
     theirs = own + apart
-    found = region.largest(own - t[:, None] * theirs)
-    size = np.abs(own) + t[:, None] * (np.abs(own) + np.abs(apart))
+    told = own if objective is None else objective
+    found = region.largest(told - t[:, None] * theirs)
+    size = np.abs(told) + t[:, None] * (np.abs(own) + np.abs(apart))
     found = found + region.error(size) + t * (level + slack)
     return found + gamma(8) * (np.abs(found) + t * (abs(level) + slack))
 

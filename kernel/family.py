@@ -85,6 +85,13 @@ class Hints(NamedTuple):
     centres: Floats
 
 
+Mixture = tuple[int, Floats]
+"""A label, and for some units how much its margin over each label counts, (units, labels).
+
+N's confidence is the least of its margins, so any mean of them bounds it. All 0: one rival's alone.
+"""
+
+
 @dataclass(frozen=True, eq=False)
 class Score:
     """A combination of outputs: for each fit, how much each of its outputs counts."""
@@ -239,10 +246,35 @@ class Family:
         slack: Floats,
         t: Floats,
         level: float = 0.0,
+        mixture: Mixture | None = None,
     ) -> Floats:
-        """Bound N's score where members, told by `apart`, are at most at a level."""
-        found = leaks(region, score.of(self.model.coefficients), apart, slack, t, level)
-        return found + self.served(score, region.sizes, region.roundings)
+        """Bound N's score, or a mixture, where members told by `apart` are at most at a level."""
+        own = score.of(self.model.coefficients)
+        if mixture is None:
+            found = leaks(region, own, apart, slack, t, level)
+            return np.asarray(found + self.served(score, region.sizes, region.roundings))
+        mixed, size = self._mixed(score, mixture)
+        found = leaks(region, own, apart, slack, t, level, mixed)
+        lost = gamma(region.roundings + len(self.model.labels)) * (size @ region.sizes)
+        return np.asarray(found + no_less(2.0 * lost))
+
+    def _mixed(self, score: Score, mixture: Mixture) -> tuple[Floats, Floats]:
+        """Return N's margins mixed for each unit, and the sizes of what was added up."""
+        label, weights = mixture
+        labels, coefficients = len(self.model.labels), self.model.coefficients
+        need(weights.shape[1:] == (labels,) and np.all(weights[:, label] == 0), "a mixture")
+        need((weights >= 0) & np.isfinite(weights), "a weight is negative or no number")
+        # N's confidence is positive and at most each margin: weights must sum to 1 or more.
+        total = weights.sum(axis=1)
+        need((total == 0) | (total >= 1.0 + 1e-12), "weights sum to less than 1")
+        rivals = [each for each in range(labels) if each != label]
+        margins = [self.margin(label, rival) for rival in rivals]
+        own = np.stack([each.of(coefficients) for each in margins])
+        sizes = np.stack([each.sizes.of(np.abs(coefficients)) for each in margins])
+        none = (total == 0)[:, None]
+        mixed = np.where(none, score.of(coefficients), weights[:, rivals] @ own)
+        size = np.where(none, score.sizes.of(np.abs(coefficients)), weights[:, rivals] @ sizes)
+        return mixed, np.asarray(no_less(size))
 
     def shift_bounds(
         self, region: Region, score: Score, first: int, last: int, slack: Floats
@@ -293,7 +325,12 @@ def prove_members(model: LinearModel, hints: Sequence[Hints]) -> Family:
 
 
 def check_leaks(
-    family: Family, region: Region, label: int, upper: float, multipliers: Mapping[int, Floats]
+    family: Family,
+    region: Region,
+    label: int,
+    upper: float,
+    multipliers: Mapping[int, Floats],
+    weights: Mapping[int, Floats] | None = None,
 ) -> None:
     """Check that where a member does not answer a label, N's confidence in it is at most a bound.
 
@@ -301,23 +338,35 @@ def check_leaks(
     ----------
     multipliers : mapping of int to ndarray of float64, shape (units,) or ()
         By rival label.
+    weights : mapping of int to ndarray of float64, shape (units, labels), optional
+        By rival label; see `Mixture`.
 
     Raises
     ------
     Rejected
         If it is not proved of every member.
-    """
+    """  # fmt: skip
     labels = len(family.model.labels)
     need(labels > 0 and 0 <= label < labels and np.isfinite(upper), "the claim")
     for rival in range(labels):
         if rival == label:
             continue
         need(rival in multipliers, f"no multipliers for label {rival}")
-        check_bounds(family, region, family.margin(label, rival), 0.0, upper, multipliers[rival])
+        own = (weights or {}).get(rival)
+        check_bounds(
+            family, region, family.margin(label, rival), 0.0, upper, multipliers[rival],
+            None if own is None else (label, own),
+        )  # fmt: skip
 
 
 def check_bounds(
-    family: Family, region: Region, score: Score, level: float, upper: float, multipliers: Floats
+    family: Family,
+    region: Region,
+    score: Score,
+    level: float,
+    upper: float,
+    multipliers: Floats,
+    mixture: Mixture | None = None,
 ) -> None:
     """Check that where a member's score is at most a level, N's is at most a bound.
 
@@ -332,11 +381,13 @@ def check_bounds(
     """  # fmt: skip
     need(np.isfinite([upper, level]).all(), "the claim")
     need(multipliers.shape in ((), (len(family),)), "one multiplier a unit")
+    need(mixture is None or len(mixture[1]) == len(family), "one mixture a unit")
     t = np.broadcast_to(multipliers, (len(family),))
     slack = family.slack_over(score, region)
     for first, last in family.blocks():
         apart = family.apart(score, first, last)
-        found = family.bounds(region, score, apart, slack[first:last], t[first:last], level)
+        mixed = None if mixture is None else (mixture[0], mixture[1][first:last])
+        found = family.bounds(region, score, apart, slack[first:last], t[first:last], level, mixed)
         wrong = ~(found <= upper)
         at = first + int(np.argmax(wrong))
         need(~wrong, f"unit {at} is not bounded by {upper}")

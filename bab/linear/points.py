@@ -76,6 +76,20 @@ class Points:
             x[axis.at] = axis.inputs[k]
         return x
 
+    def near(self, values: Floats) -> Floats:
+        """Return an input whose column values are about these, shape (values,)."""
+        design, x = self.region.design, np.empty(self.region.design.inputs)
+        for axis in self.axes:
+            own = values[axis.columns]
+            k = int(np.argmin(np.square(axis.values - own).sum(axis=1)))
+            x[axis.at] = axis.inputs[k]
+            if axis.moves and len(axis.columns) == 1:
+                (at,) = axis.columns
+                if len(axis.inputs) == 2:  # an input as it is, between its ends
+                    moved = own[0] * design.scale[at] + design.shift[at]
+                    x[axis.at] = np.clip(moved, axis.inputs.min(), axis.inputs.max())
+        return x
+
     def reach(self, own: Floats, theirs: Floats, t: float, most: float) -> Floats | None:
         """Return an input with large ``own`` at which ``theirs`` is at most ``most``, if found.
 

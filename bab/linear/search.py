@@ -6,15 +6,18 @@ bound the answer are improved: first their multipliers, then, by refitting, thei
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from leaveout.arrays import Bools, Floats, Integers
 from leaveout.bab.linear.points import Points
+from leaveout.bab.linear.programme import Programme
 from leaveout.bab.result import Progress, ProgressCallback, SearchResult, agree
 from leaveout.bab.witness import Witness
 from leaveout.deadline import Deadline
@@ -90,6 +93,7 @@ class Search:
     progress: ProgressCallback | None = None
     region: Region = field(init=False)
     t: Floats = field(init=False)  # shape (goals, units)
+    weights: Floats | None = field(init=False)  # shape (goals, units, labels): see `Mixture`
     bounds: Floats = field(init=False)  # shape (goals, units)
     best: Found | None = None
     kept: dict[int, Found] = field(default_factory=dict)  # the best input of each member
@@ -105,6 +109,9 @@ class Search:
         shape = len(self.goals), len(self.family)
         self.t, self.bounds = np.zeros(shape), np.full(shape, np.inf)
         self._tuned = np.zeros(shape, bool)
+        labels = len(self.family.model.labels)
+        mixes = self.label >= 0 and labels > 2 and math.prod(shape) * labels <= _ALL
+        self.weights = np.zeros((*shape, labels)) if mixes else None
         self._look_slack()
         for k, goal in enumerate(self.goals):
             if goal.level is not None:
@@ -156,7 +163,7 @@ class Search:
     def _look_slack(self) -> None:
         self.slack = [self.family.slack_over(each.score, self.region) for each in self.goals]
 
-    def start(self, t: Floats) -> None:
+    def start(self, t: Floats, weights: Floats | None = None) -> None:
         """Bound every member by some multipliers; 1 bounds how far it is from N."""
         for k, goal in enumerate(self.goals):
             for first, last in self.family.blocks():
@@ -164,21 +171,29 @@ class Search:
                     self.late = True
                     return
                 apart = self.family.apart(goal.score, first, last)
-                self._take(k, np.arange(first, last), apart, t[k, first:last])
+                own = None if weights is None else weights[k, first:last]
+                self._take(k, np.arange(first, last), apart, t[k, first:last], own)
                 self.solved += last - first
 
-    def _take(self, k: int, units: Integers, apart: Floats, t: Floats) -> Floats:
+    def _take(
+        self, k: int, units: Integers, apart: Floats, t: Floats, weights: Floats | None = None
+    ) -> Floats:
         """Bound some members with multipliers and keep what is better."""
         goal, slack = self.goals[k], self.slack[k][units]
         if goal.level is None:
             low, high = self.family.shifts(self.region, goal.score, apart, slack)
             found = np.maximum(-low, high)
         else:
-            found = self.family.bounds(self.region, goal.score, apart, slack, t, goal.level)
+            mixture = None if weights is None else (self.label, weights)
+            found = self.family.bounds(
+                self.region, goal.score, apart, slack, t, goal.level, mixture
+            )
         found = np.where(np.isnan(found), np.inf, found)
         better = found < self.bounds[k, units]
         chosen = units[better]
         self.bounds[k, chosen], self.t[k, chosen] = found[better], t[better]
+        if self.weights is not None:
+            self.weights[k, chosen] = 0.0 if weights is None else weights[better]
         return found
 
     def _apart(self, score: Score, units: Integers) -> Floats:
@@ -202,6 +217,22 @@ class Search:
             self._take(k, units, apart, np.ones(len(units)))
         self._tuned[k, units] = True
         self.solved += len(units)
+
+    @cached_property
+    def _programme(self) -> Programme:
+        return Programme.of(self.family, self.region, self.label)
+
+    def _mix(self, k: int, units: Integers, apart: Floats, aim: float) -> None:
+        """Bound members by mixtures of margins, from a linear programme each."""
+        score, left = self.goals[k].score, self.bounds[k, units] > aim
+        own = score.of(self.family.model.coefficients)
+        for unit, theirs in zip(units[left].tolist(), (own + apart)[left], strict=True):
+            if self.deadline.over:
+                return
+            found = self._programme.solve(theirs, float(self.slack[k][unit]))
+            if found is not None:
+                here = np.array([unit])
+                self._take(k, here, (theirs - own)[None], found.t, found.weights[None])
 
     def _tune_all(self) -> None:
         for k, goal in enumerate(self.goals):
@@ -237,7 +268,10 @@ class Search:
         for k, goal in enumerate(self.goals):
             own = units[rough[k, units]]
             if len(own):
-                self._tune(k, own, self._apart(goal.score, own))
+                apart = self._apart(goal.score, own)
+                self._tune(k, own, apart)
+                if self.weights is not None:
+                    self._mix(k, own, apart, aim)
         for unit in units[np.argsort(-self.bounds[:, units].max(axis=0))][:_POINTS].tolist():
             self._look_for_point(unit)
         self._report()
@@ -270,6 +304,9 @@ class Search:
             return
         own = goal.score.of(self.family.model.coefficients)
         apart = self.family.apart(goal.score, unit, unit + 1)[0]
+        best = own
+        if self.weights is not None and self.weights[k, unit].any():
+            best = self._programme.mixed(self.weights[k, unit])
         if goal.level is None:
             for sign in (1.0, -1.0):
                 x = self._points.point(self._points.best(sign * apart))
@@ -279,7 +316,12 @@ class Search:
         # Some more room: the same member refitted again has another centre and radius.
         most = goal.level - 1.25 * slack
         most -= 1e-12 * abs(most)
-        point = self._points.reach(own, own + apart, float(self.t[k, unit]), most)
+        if self.weights is not None:
+            values = self._programme.values(own + apart, most - 1e-9)
+            near = None if values is None else self._points.near(values)
+            if near is not None and self.region.design(near[None])[0] @ (own + apart) <= most:
+                self._keep(Found(near, unit, self.value_at(near, k)))
+        point = self._points.reach(best, own + apart, float(self.t[k, unit]), most)
         if point is not None:
             self._keep(Found(point, unit, self.value_at(point, k)))
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.forest_families import member_by_deleting
 
 from leaveout import verify
 from leaveout.models.forest import DareForestClassifier
@@ -15,6 +14,8 @@ from leaveout.models.forest.scored import ScoredForest
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.report import Report
 from leaveout.verifier.row_records import RowsError
+
+from support.forest_families import member_by_deleting
 
 _SPEC = (
     'let T = forest("t.npz")\nlet F = leave_one_out(T)\nlet X = box(0, 3)\n'

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.forest_families import family_by_deleting, member_by_deleting
 
 from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.leave_one_out import leave_one_out
+
+from support.forest_families import family_by_deleting, member_by_deleting
 
 
 @settings(max_examples=60, deadline=None)

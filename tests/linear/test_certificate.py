@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.linear_models import drawn_model, retrained
 
 from leaveout import verify
 from leaveout.bab.linear.search import confidence
@@ -20,6 +19,8 @@ from leaveout.kernel.model import LinearModel
 from leaveout.models.linear.file import load_linear, save_linear
 from leaveout.verifier.checker import check
 from leaveout.verifier.cli.app import run
+
+from support.linear_models import drawn_model, retrained
 
 SPEC = """let L = linear("linear.npz")
 let F = leave_one_out(L)

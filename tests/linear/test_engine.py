@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.linear_models import drawn_model, retrained
 
 from leaveout import verify
 from leaveout.bab.linear.search import confidence
@@ -19,6 +18,8 @@ from leaveout.models.train.encoding import Encoding, NumberColumn
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.report import Report
 from leaveout.verifier.row_records import RowsError
+
+from support.linear_models import drawn_model, retrained
 
 SPEC = """let L = linear("linear.npz")
 let F = leave_one_out(L)

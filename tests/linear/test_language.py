@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.support.linear_models import drawn_model
 
 from leaveout import verify
 from leaveout.errors import LeaveoutError
 from leaveout.models.linear.file import save_linear
 from leaveout.specs import check, parse
 from leaveout.specs.types import FORESTS, LINEAR, LINEARS
+
+from support.linear_models import drawn_model
 
 LETS = 'let L = linear("linear.npz")\nlet F = leave_one_out(L)\nlet X = box(0, 1)\n'
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from tests.support.linear_models import drawn_box, drawn_model, inputs_of, retrained
 
 from leaveout.bab.linear.search import Goal, Search, confidence, dissenters, leak_goals
 from leaveout.deadline import NEVER, Deadline
@@ -14,6 +13,8 @@ from leaveout.encoders import Box, Choices
 from leaveout.errors import LinearError
 from leaveout.kernel.family import check_bounds, check_leaks, check_shifts
 from leaveout.models.linear.family import bound_members
+
+from support.linear_models import drawn_box, drawn_model, inputs_of, retrained
 
 SEEDS = st.integers(0, 2**20)
 
@@ -55,7 +56,8 @@ def test_no_leak_exceeds_its_bound(seed, kind, plain, grouped, labels):
             assert leaks.max(initial=-np.inf) <= found.member_upper[unit] <= found.upper
         rivals = [each for each in range(len(model.labels)) if each != label]
         multipliers = dict(zip(rivals, search.t, strict=True))
-        check_leaks(search.family, search.region, label, found.upper, multipliers)
+        means = None if search.weights is None else dict(zip(rivals, search.weights, strict=True))
+        check_leaks(search.family, search.region, label, found.upper, multipliers, means)
         for leak in found.leaks:
             assert box.contains(leak.x[None])[0]
             assert 0 < confidences(model, leak.x[None], label)[0] == leak.value <= found.upper

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.support.forest_families import member_by_deleting
 
 from leaveout import verify
 from leaveout.errors import LeaveoutError
@@ -17,6 +16,8 @@ from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.verifier.plan import plan
 from leaveout.verifier.report import Report
+
+from support.forest_families import member_by_deleting
 
 _LETS = 'let T = forest("t.npz")\nlet U = forest("u.npz")\nlet F = leave_one_out(T)\n'
 _FIND = (

@@ -241,7 +241,10 @@ def check_linear(
         elif part.kind == "leaks":
             rivals = [each for each in range(len(model.labels)) if each != label]
             multipliers = {each: _array(proof, f"t{each}", "f8") for each in rivals}
-            check_leaks(family, region, label, part.upper, multipliers)
+            weights = {
+                each: _array(proof, f"w{each}", "f8") for each in rivals if f"w{each}" in proof
+            }
+            check_leaks(family, region, label, part.upper, multipliers, weights)
             if exact:
                 whole_numbers.check_leaks(model, family, region, label, part.upper, multipliers)
             return subject

@@ -73,7 +73,7 @@ class ChangeJob:
             return False
         if not about.box.contains(x[None])[0] or label not in self.labels:
             return False
-        other = _refitted(model, self.change, units)
+        other = _fit_changed(model, self.change, units)
         value = confidence(model.scores(x[None])[0], label)
         if other is None or not value > 0 or value != result.lower:
             return False
@@ -125,7 +125,7 @@ class LinearChanges(Engine[ChangeJob]):
         super().__init__(context)
         self.leaks = leaks
 
-    def _asked(self, statement: Statement) -> IdpStatement | ScoreStatement | LeaveoutError:
+    def _recognise(self, statement: Statement) -> IdpStatement | ScoreStatement | LeaveoutError:
         resolver = self.context.resolver
         claim = statement.claim
         domains = [each.domain for each in claim.binders] if isinstance(claim, ForAll) else []
@@ -149,12 +149,12 @@ class LinearChanges(Engine[ChangeJob]):
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
         """See `Engine.accepts`."""
-        asked = self._asked(statement)
+        asked = self._recognise(statement)
         return asked if isinstance(asked, LeaveoutError) else None
 
     def load(self, statement: Statement) -> ChangeJob:
         """See `Engine.load`."""
-        asked, resolver = self._asked(statement), self.context.resolver
+        asked, resolver = self._recognise(statement), self.context.resolver
         assert not isinstance(asked, LeaveoutError)
         model = asked.network if isinstance(asked, IdpStatement) else asked.model
         about = self.leaks.linears(model, asked.family, asked.box)
@@ -281,7 +281,7 @@ class LinearChanges(Engine[ChangeJob]):
             falls = alone
             for _ in range(_ROUNDS):
                 units = np.sort(np.argsort(-falls, kind="stable")[: job.change.count])
-                other = _refitted(model, job.change, units)
+                other = _fit_changed(model, job.change, units)
                 if other is None:
                     break
                 own, theirs = (score.of(each.coefficients) for each in (model, other.model))
@@ -320,7 +320,7 @@ class LinearChanges(Engine[ChangeJob]):
         )  # fmt: skip
 
 
-def _refitted(model: LinearModel, change: Change, units: Integers) -> Family | None:
+def _fit_changed(model: LinearModel, change: Change, units: Integers) -> Family | None:
     """Return the model after a change of some units, with what is known of its own minimum."""
     chosen = np.isin(model.units, units)
     weights, y = model.weights, model.y

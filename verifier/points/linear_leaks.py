@@ -18,11 +18,11 @@ from leaveout.bab.linear.search import flips, region_of, witness_of
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.deadline import NEVER, Deadline
 from leaveout.errors import LeaveoutError, LinearError
-from leaveout.files import RESULTS, read_whole
 from leaveout.kernel.family import Family
 from leaveout.kernel.model import LinearModel
-from leaveout.models.forest.columns import ForestColumns
 from leaveout.models.linear.family import bound_members, hints_of, refine
+from leaveout.models.linear.folder import COLUMNS, FEATURES
+from leaveout.models.linear.folder import LINEARS as LINEARS_FILES
 from leaveout.models.quality import Quality
 from leaveout.specs import Call, Expression
 from leaveout.verifier.points.inputs import InputReader
@@ -42,33 +42,18 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Kind, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
-COLUMNS = "linear.json"
-
 NO_LEAK = -1e-9
 """What is claimed where there is no leak at all: no confidence is below 0."""
-
-
-class _ColumnsFile(msgspec.Struct, frozen=True):
-    format: str
-    columns: ForestColumns
 
 
 def load_names(path: Path, model: LinearModel) -> TableNames:
     """Return the names of a linear model's labels, rows and columns."""
     beside, columns = path.with_name(COLUMNS), None
     if beside.exists():
-        try:
-            file = msgspec.json.decode(read_whole(beside, RESULTS), type=_ColumnsFile)
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise LinearError(f"{beside}: {error}") from None
-        columns = file.columns
-        if file.format != "leaveout linear columns":
-            raise LinearError(f"{beside}: not the columns of a linear model")
-        if columns.encoding is not None and len(columns.features) != model.inputs:
-            raise LinearError(
-                f"{beside}: its columns encode to {len(columns.features)} features, but the model "
-                f"next to it reads {model.inputs}"
-            )
+        columns = LINEARS_FILES.load_columns(beside, model.inputs)
+        if columns.width is None:
+            # A network reads the table, and the model what the network makes of it.
+            columns = msgspec.structs.replace(columns, encoding=None)
     return TableNames.of(model.labels, columns, model)
 
 
@@ -128,7 +113,10 @@ class Fitted:
                 "is any result of a solver without its row that leaves a gradient of at most "
                 f"{self.model.tolerance:g}"
             )
-        yield f"{self.file.name}: a member {exactly}; the encoding of the inputs is fixed"
+        fixed = "the encoding of the inputs is fixed"
+        if self.file.with_name(FEATURES).exists():
+            fixed = f"the inputs are the outputs of {FEATURES}, which stays as it is"
+        yield f"{self.file.name}: a member {exactly}; {fixed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +201,13 @@ class _Claim:
     goals: tuple[Goal, ...]  # none where the kernel needs no multipliers
     rivals: tuple[str, ...]  # what names the multipliers of each goal
     t: Floats
+    weights: Floats | None
     upper: float
+
+    @property
+    def label(self) -> int:
+        """The label whose leaks are bounded; -1 if it is about no leaks."""
+        return int(self.said["label"]) if self.said["kind"] == "leaks" else -1
 
 
 @dataclass(eq=False)
@@ -235,11 +229,13 @@ class LinearBook:
         if said["kind"] == "leaks":
             rivals = (each for each in range(about.labels) if each != said["label"])
             keys = tuple(f"t{rival}" for rival in rivals)
-        self._claims.append(_Claim([name], about, said, search.goals, keys, search.t, upper))
+        self._claims.append(
+            _Claim([name], about, said, search.goals, keys, search.t, search.weights, upper)
+        )
 
     def add_change(self, name: str, about: Linears, said: dict[str, Any], upper: float) -> None:
         """Store a claim about a change of rows, which the kernel proves without multipliers."""
-        self._claims.append(_Claim([name], about, said, (), (), np.zeros((0, 0)), upper))
+        self._claims.append(_Claim([name], about, said, (), (), np.zeros((0, 0)), None, upper))
 
     def __bool__(self) -> bool:
         return bool(self._claims)
@@ -271,9 +267,10 @@ class LinearBook:
                 continue
             # Members that were refitted since then have other centres.
             again = Search(
-                claim.about.fitted.family, claim.about.box, claim.goals, claim.upper, 0.0, NEVER
-            )
-            again.start(claim.t)
+                claim.about.fitted.family, claim.about.box, claim.goals, claim.upper, 0.0, NEVER,
+                claim.label,
+            )  # fmt: skip
+            again.start(claim.t, claim.weights)
             if again.with_margin(again.upper) > claim.upper:
                 again.run()
             now = again.with_margin(again.upper)
@@ -281,8 +278,14 @@ class LinearBook:
                 names = ", ".join(claim.names)
                 self.target.notes.append(f"{names}: the certificate proves only {now!r}")
                 claim.upper = now
-            # Differences need no multipliers.
-            yield str(i), dict(zip(claim.rivals, again.t, strict=False))
+            # Differences need no multipliers, and two labels no means.
+            arrays = dict(zip(claim.rivals, again.t, strict=False))
+            for rival, weights in zip(
+                claim.rivals, () if again.weights is None else again.weights, strict=False
+            ):
+                if weights.any():
+                    arrays[rival.replace("t", "w")] = weights
+            yield str(i), arrays
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
         """Return the claims' part of a manifest."""
