@@ -85,7 +85,7 @@ def _farthest(problem: Problem, direction: Floats) -> float:
     return max(float(np.abs(rows @ direction.T).max()) for _, _, rows in blocks)
 
 
-def whitening(problem: Problem, theta: Floats) -> Floats:
+def whitener(problem: Problem, theta: Floats) -> Floats:
     """Return R with R R' about the inverse of the curvature at coefficients."""
     _, _, hessian = _look(problem, theta)
     factor, _ = _factor(problem, hessian)
@@ -156,11 +156,11 @@ def _look(problem: Problem, theta: Floats) -> tuple[float, Floats, Floats]:
                         hessian[q, :, other] -= part
                         if other != q:
                             hessian[other, :, q] -= part
-    pulled = problem.penalised(theta)
+    pulled = problem.penalty_slope(theta)
     with np.errstate(over="ignore", invalid="ignore"):
         value += float((pulled * theta).sum()) / 2.0
     eye = np.eye(width).reshape(width, outputs, columns)
-    found = hessian.reshape(width, width) + problem.penalised(eye).reshape(width, width)
+    found = hessian.reshape(width, width) + problem.penalty_slope(eye).reshape(width, width)
     return value, gradient + pulled, found
 
 
@@ -231,7 +231,7 @@ def _own_step(problem: Problem, at: Curvature, unit: int) -> Callable[[Floats], 
 
 
 def _gradients(problem: Problem, theta: Floats, units: Integers) -> Floats:
-    found = problem.penalised(theta)
+    found = problem.penalty_slope(theta)
     starts, ends = problem.starts[units], problem.starts[units + 1]
     count, outputs, columns = theta.shape
     for first, last, rows in problem.blocks(columns + 8 * count * outputs):

@@ -20,7 +20,7 @@ from leaveout.kernel.linear import fit_radius, survey
 from leaveout.kernel.model import Groups, LinearModel
 from leaveout.kernel.numbers import Rejected, lengths, no_less
 from leaveout.models.linear.file import LINEAR, load_linear, save_linear
-from leaveout.models.linear.fit import coefficients_of, whitening
+from leaveout.models.linear.fit import coefficients_of, whitener
 from leaveout.models.onnx.file import network_from_bytes
 from leaveout.models.table import Table
 from leaveout.models.train import changes
@@ -208,7 +208,7 @@ class LinearFolder(ModelFolder):
             theta = self.model.coefficients[first : first + problem.outputs]
             first += problem.outputs
             try:
-                at = survey(problem, theta, whitening(problem, theta))
+                at = survey(problem, theta, whitener(problem, theta))
                 radius = fit_radius(problem, at)
             except Rejected as error:
                 raise LinearError(f"the fit cannot be proved: {error}") from None

@@ -146,7 +146,7 @@ def gradient_norm(model: LinearModel) -> float:
     for problem in model.problems:
         theta = model.coefficients[first : first + problem.outputs]
         first += problem.outputs
-        gradient = problem.penalised(theta)
+        gradient = problem.penalty_slope(theta)
         for begin, end, rows in problem.blocks(len(problem.penalty)):
             target, weights = problem.target[begin:end], problem.weights[begin:end]
             each = loss(problem.kind, rows @ theta.T, target, weights, 0.0)
