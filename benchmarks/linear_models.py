@@ -167,15 +167,15 @@ def evaluate_all(
     count = model.design.roundings
     for label in (0, 1):
         score = family.margin(label, 1 - label)
-        ((_, _, R),) = family.folded(score)
+        ((_, _, R),) = family.folds(score)
         own = score.of(model.coefficients)
         apart = np.concatenate([family.apart(score, *each) for each in family.blocks()])
         size = np.abs(apart)
         for at in np.flatnonzero(labels == label).tolist():
-            row, sizes = (each[0] for each in model.design.sized(X[at][None]))
+            row, sizes = (each[0] for each in model.design.with_sizes(X[at][None]))
             reach = float(np.linalg.norm(row @ R)) * (1 + 1e-9)
             slack = family.slack(score, sizes, [reach], count)
-            slack += family.served(score, sizes, count) + 1e-12 * (size @ sizes)
+            slack += family.served_error(score, sizes, count) + 1e-12 * (size @ sizes)
             margins = row @ own + apart @ row
             flips[at], maybe[at] = np.any(margins + slack <= 0), not np.all(margins > slack)
             for unit in np.argpartition(np.abs(margins), 4)[:4].tolist():

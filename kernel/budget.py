@@ -171,7 +171,7 @@ def lowered(
             apart += _apart(part, budget, folded, begin, end)
         found = region.largest(-apart) + region.error(np.abs(apart))
         alone[begin:end] = np.maximum(found + gamma(8) * np.abs(found), 0.0)
-    served = family.served(score, region.sizes, region.roundings)
+    served = family.served_error(score, region.sizes, region.roundings)
     total = _most(alone, budgets[0].count) + slack * (1.0 + gamma(4096)) + 3.0 * served
     return (float(no_less(total)) if np.isfinite(total) else np.inf), alone
 

@@ -186,7 +186,7 @@ class Design:
         """Return the design rows of inputs, shape (n, width)."""
         return self._finish(self._values(points))
 
-    def sized(self, points: Floats) -> tuple[Floats, Floats]:
+    def with_sizes(self, points: Floats) -> tuple[Floats, Floats]:
         """Return the design rows of inputs, and sizes to which their rounding is relative."""
         values = self._values(points)
         sizes = no_less(np.abs(values) + self.spare)

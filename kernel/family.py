@@ -35,7 +35,7 @@ class Part:
         return lengths(self.at.R).reshape(self.at.theta.shape)
 
     @cached_property
-    def lost(self) -> Floats:
+    def centre_errors(self) -> Floats:
         """What rounding changes in a closed centre, relative to norms times sizes, by unit."""
         starts, known = self.problem.starts, self.members
         near = float(no_less((self.norms * self.at.sizes).sum(axis=1)).max())
@@ -48,7 +48,7 @@ class Part:
         return np.asarray(no_less(found))
 
     @cached_property
-    def moved(self) -> Floats:
+    def distances(self) -> Floats:
         """At least how far members are from the fit; of measured ones, from their centres."""
         known = self.members
         step = known.step.copy()
@@ -146,7 +146,7 @@ class Family:
         parts = range(len(self.parts))
         return Score(tuple(np.ones(1) if k == output else None for k in parts))
 
-    def folded(self, score: Score) -> Iterator[tuple[Part, Floats, Floats]]:
+    def folds(self, score: Score) -> Iterator[tuple[Part, Floats, Floats]]:
         """Yield each fit that has a say, its factors, and R folded to (columns, parameters)."""
         for part, factor in zip(self.parts, score.factors, strict=True):
             if factor is not None:
@@ -157,7 +157,7 @@ class Family:
     def apart(self, score: Score, first: int, last: int) -> Floats:
         """Return the centres of units minus the model, combined, shape (units, columns)."""
         found = np.zeros((last - first, self.model.design.width))
-        for part, factor, folded in self.folded(score):
+        for part, factor, folded in self.folds(score):
             known = part.members
             found += part.moves(first, last) @ folded.T
             low, high = np.searchsorted(known.measured, [first, last])
@@ -190,12 +190,12 @@ class Family:
         units = np.arange(len(self)) if units is None else units
         total = np.zeros(len(units))
         served = gamma(count)
-        for (part, factor, _), far in zip(self.folded(score), reach, strict=True):
+        for (part, factor, _), far in zip(self.folds(score), reach, strict=True):
             known, theta = part.members, part.at.theta
             across = no_less((part.norms * sizes).sum(axis=1))
             wide = float(no_less((np.abs(factor) * across).sum()))
             total += known.radius[units] * far
-            total += (part.lost[units] + served * part.moved[units]) * wide
+            total += (part.centre_errors[units] + served * part.distances[units]) * wide
             measured, places = part.places(units)
             if len(places):
                 centres = known.centres[places]
@@ -204,16 +204,16 @@ class Family:
                 lost = gamma(8) * no_less(size @ sizes) * len(factor)
                 total[measured] += lost + served * no_less(own @ sizes) * np.abs(factor).sum()
         total = total * (1.0 + gamma(4096))
-        return np.asarray(no_less(total + self.served(score, sizes, count)))
+        return np.asarray(no_less(total + self.served_error(score, sizes, count)))
 
-    def served(self, score: Score, sizes: Floats, count: int) -> float:
+    def served_error(self, score: Score, sizes: Floats, count: int) -> float:
         """Bound what rounding changes in a combination of the model's served scores."""
         size = score.sizes.of(np.abs(self.model.coefficients)) @ sizes
         return float(no_less(gamma(count) * no_less(size)))
 
     def slack_over(self, score: Score, region: Region) -> Floats:
         """Bound what members may differ from their centres over a region, shape (units,)."""
-        reach = [region.reach(folded) for _, _, folded in self.folded(score)]
+        reach = [region.reach(folded) for _, _, folded in self.folds(score)]
         return self.slack(score, region.sizes, reach, region.roundings)
 
     def leak_bounds(
@@ -252,7 +252,7 @@ class Family:
         own = score.of(self.model.coefficients)
         if mixture is None:
             found = leaks(region, own, apart, slack, t, level)
-            return np.asarray(found + self.served(score, region.sizes, region.roundings))
+            return np.asarray(found + self.served_error(score, region.sizes, region.roundings))
         mixed, size = self._mixed(score, mixture)
         found = leaks(region, own, apart, slack, t, level, mixed)
         lost = gamma(region.roundings + len(self.model.labels)) * (size @ region.sizes)
@@ -287,7 +287,7 @@ class Family:
     ) -> tuple[Floats, Floats]:
         """Bound the change of a served score by members that are told by `apart`."""
         low, high = shifts(region, apart, slack)
-        served = self.served(score, region.sizes, region.roundings)
+        served = self.served_error(score, region.sizes, region.roundings)
         return low - served, high + served
 
     def blocks(self) -> Iterator[tuple[int, int]]:

@@ -149,7 +149,7 @@ class Problem:
             need(np.isfinite(rows), "a design value is no number")
             yield first, last, rows
 
-    def penalised(self, t: Floats) -> Floats:
+    def penalty_slope(self, t: Floats) -> Floats:
         """Return the penalty's gradient at parameters, shape (..., outputs, columns)."""
         found = t * self.penalty
         if self.kind == "softmax":
@@ -278,14 +278,14 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
     twice = 3.0 if softmax else 1.0
     hidden = twice * (total * (relative + 2.0 * sums) + 2.0 * slip * mass + slip**2 * curve.sum())
     folded = R.reshape(outputs, columns, width)
-    weighted = problem.penalised(np.moveaxis(folded, 2, 0))
+    weighted = problem.penalty_slope(np.moveaxis(folded, 2, 0))
     bend += np.moveaxis(weighted, 0, 2).reshape(-1, width).T @ R
-    size = np.moveaxis(problem.penalised(np.moveaxis(np.abs(folded), 2, 0)), 0, 2)
+    size = np.moveaxis(problem.penalty_slope(np.moveaxis(np.abs(folded), 2, 0)), 0, 2)
     penalty = (size.reshape(-1, width).T @ np.abs(R)) * gamma(outputs * columns + 8)
     apart = bend - np.eye(width)
     eta = float(lengths(apart.reshape(-1)) + no_less(hidden) + lengths(penalty.reshape(-1)))
     eta = float(no_less(eta + 4.0 * UNIT))
-    pulled = problem.penalised(theta).reshape(-1)
+    pulled = problem.penalty_slope(theta).reshape(-1)
     gradient += R.T @ pulled
     size_of_slope = np.abs(slope)
     missing = (
@@ -293,7 +293,7 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
         + slip * float(no_less(size_of_slope.sum()))
         + float(no_less((lost * (whole_norms(norms) + slip * outputs)).sum()))
         + gamma(outputs * columns + 8)
-        * float(no_less((problem.penalised(np.abs(theta)).reshape(-1) * lengths(R)).sum()))
+        * float(no_less((problem.penalty_slope(np.abs(theta)).reshape(-1) * lengths(R)).sum()))
     )
     residue = float(lengths(gradient) + no_less(missing * (1.0 + sums)))
     spread = float(_spreads(gram, width).max())
@@ -450,7 +450,7 @@ def _alone(problem: Problem, at: Curvature) -> Steps:
     else:
         curves = _curves(at.curve, problem.weights)
         leaving = curves @ at.gram
-        left = no_less(spectral(_rooted(at.curve, problem.weights, at.gram)) + hidden)
+        left = no_less(spectral(_root_form(at.curve, problem.weights, at.gram)) + hidden)
         eye = np.eye(outputs)
         fine = left < 1.0
         safe = np.where(fine[:, None, None], eye - leaving, eye)
@@ -476,7 +476,7 @@ def _curves(curve: Floats, weights: Floats) -> Floats:
     return found
 
 
-def _rooted(curve: Floats, weights: Floats, gram: Floats) -> Floats:
+def _root_form(curve: Floats, weights: Floats, gram: Floats) -> Floats:
     """Return B' G B, shape (rows, outputs, outputs), where B B' is the second derivative."""
     share = curve / np.maximum(weights, TINY)[:, None]
     root = np.sqrt(share)
@@ -631,7 +631,7 @@ def measure(
     together = max(1, min(256 // outputs, 4 * _NUMBERS // width**2))
     for begin in range(0, len(units), together):
         chosen = slice(begin, begin + together)
-        radius[units[chosen]] = _measured(
+        radius[units[chosen]] = _measure_radii(
             problem, at, known, units[chosen], centres[chosen], tolerance
         )
     order = np.argsort(np.concatenate([known.measured, units]), kind="stable")
@@ -646,7 +646,7 @@ def measure(
     )  # fmt: skip
 
 
-def _measured(
+def _measure_radii(
     problem: Problem, at: Curvature, known: Members, units: Integers, centres: Floats, slack: float
 ) -> Floats:
     count, outputs, columns = centres.shape
@@ -693,10 +693,10 @@ def _measured(
         gradient += np.einsum("id,miq->mqd", rows, slopes, optimize=True)
         blocks, block = blocks + 1, max(block, last - first)
     sums = gamma(block + blocks + 8)
-    gradient = gradient + problem.penalised(centres)
+    gradient = gradient + problem.penalty_slope(centres)
     flat = gradient.reshape(count, -1)
     across = float(no_less((lengths(at.R).reshape(outputs, -1) * at.sizes).sum(axis=1)).max())
-    pulled = problem.penalised(np.abs(centres)).reshape(count, -1) + np.abs(flat)
+    pulled = problem.penalty_slope(np.abs(centres)).reshape(count, -1) + np.abs(flat)
     residue = no_less(
         lengths(flat @ at.R)
         + sums * no_less(total) * across

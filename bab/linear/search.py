@@ -464,7 +464,7 @@ def _margins(
     """Yield members, inputs, the members' margins (members, inputs), and their slack."""
     sizes = np.abs(rows).max(axis=0)
     for score, places in pairs:
-        own, folds = score.of(family.model.coefficients), list(family.folded(score))
+        own, folds = score.of(family.model.coefficients), list(family.folds(score))
         with np.errstate(invalid="ignore"):
             rest = family.slack(score, sizes, [0.0] * len(folds), 2 * len(sizes) + 96)
         reach = [lengths(rows[places] @ R) * (1.0 + 2.0**-30) for _, _, R in folds]

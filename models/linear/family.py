@@ -13,7 +13,7 @@ from leaveout.kernel.family import Family, Hints, Part, prove_members
 from leaveout.kernel.linear import measure
 from leaveout.kernel.model import LinearModel
 from leaveout.kernel.numbers import Rejected
-from leaveout.models.linear.fit import refit, whitening
+from leaveout.models.linear.fit import refit, whitener
 
 Progress = Callable[[int, int], None]
 """Is told how many units were refitted, and of how many."""
@@ -42,7 +42,7 @@ def bound_members(model: LinearModel, progress: Progress = _unheard) -> Family:
     for problem in model.problems:
         theta = model.coefficients[first : first + problem.outputs]
         first += problem.outputs
-        hints.append(Hints(whitening(problem, theta), none, np.zeros((0, *theta.shape))))
+        hints.append(Hints(whitener(problem, theta), none, np.zeros((0, *theta.shape))))
     try:
         family = prove_members(model, hints)
     except Rejected as error:

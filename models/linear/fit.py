@@ -20,6 +20,18 @@ _OFF = 1e-9
 _SETTLED = 1e-3
 """What the last step may change of a score; where rows are separated, each step changes about 1."""
 
+_APART = (
+    "the fit has no minimum: some rows can be told apart without error, so that the coefficients "
+    "grow without end; set a penalty, or a larger one"
+)
+_NO_MINIMUM = {
+    "poisson": "the fit has no minimum: the numbers to predict are too large, all 0, or 0 wherever "
+    "a column is not, so that a coefficient falls without end; scale them, or set a penalty",
+    "gamma": "the fit has no minimum in float64: scale the numbers to predict",
+    "squared": "the fit has no minimum in float64: scale the columns and the numbers to predict",
+}
+"""Why, for fits whose rows cannot be told apart."""
+
 OnStep = Callable[[int, float], None]
 """Is told how many steps were taken, and the gradient's norm in the coordinates of the fit."""
 
@@ -41,7 +53,8 @@ def minimise(
     for step in range(_STEPS):
         factor = _factor(problem, hessian)
         direction = linalg.cho_solve(factor, gradient.reshape(-1))
-        norm = float(np.sqrt(np.maximum(direction @ gradient.reshape(-1), 0.0)))
+        with np.errstate(over="ignore", invalid="ignore"):
+            norm = float(np.sqrt(np.maximum(direction @ gradient.reshape(-1), 0.0)))
         progress(step, norm)
         # Quadratic convergence ends where rounding begins.
         scale = np.sqrt(1.0 + abs(value))
@@ -63,10 +76,7 @@ def minimise(
         theta, value, gradient, hessian = tried, found, slope, bend
         if not np.isfinite(theta).all():
             break
-    raise LinearError(
-        "the fit has no minimum: some rows can be told apart without error, so that the "
-        "coefficients grow without end; set a penalty, or a larger one"
-    )
+    raise LinearError(_NO_MINIMUM.get(problem.kind, _APART))
 
 
 def _farthest(problem: Problem, direction: Floats) -> float:
@@ -75,7 +85,7 @@ def _farthest(problem: Problem, direction: Floats) -> float:
     return max(float(np.abs(rows @ direction.T).max()) for _, _, rows in blocks)
 
 
-def whitening(problem: Problem, theta: Floats) -> Floats:
+def whitener(problem: Problem, theta: Floats) -> Floats:
     """Return R with R R' about the inverse of the curvature at coefficients."""
     _, _, hessian = _look(problem, theta)
     factor, _ = _factor(problem, hessian)
@@ -110,13 +120,13 @@ def objective(problem: Problem, scores: Floats, first: int, last: int) -> float:
     score = scores[:, 0]
     if problem.kind == "logistic":
         return float(w @ np.logaddexp(0.0, np.where(target > 0, -score, score)))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         if problem.kind == "poisson":
             return float(w @ (np.exp(score) - target * score))
         if problem.kind == "gamma":
             return float(w @ (target * np.exp(-score) + score))
-    if problem.kind == "squared":
-        return float(w @ (score - target) ** 2) / 2.0
+        if problem.kind == "squared":
+            return float(w @ (score - target) ** 2) / 2.0
     short = np.maximum(1.0 - np.where(target > 0, score, -score), 0.0)
     return float(w @ short**2)
 
@@ -146,10 +156,11 @@ def _look(problem: Problem, theta: Floats) -> tuple[float, Floats, Floats]:
                         hessian[q, :, other] -= part
                         if other != q:
                             hessian[other, :, q] -= part
-    pulled = problem.penalised(theta)
-    value += float((pulled * theta).sum()) / 2.0
+    pulled = problem.penalty_slope(theta)
+    with np.errstate(over="ignore", invalid="ignore"):
+        value += float((pulled * theta).sum()) / 2.0
     eye = np.eye(width).reshape(width, outputs, columns)
-    found = hessian.reshape(width, width) + problem.penalised(eye).reshape(width, width)
+    found = hessian.reshape(width, width) + problem.penalty_slope(eye).reshape(width, width)
     return value, gradient + pulled, found
 
 
@@ -163,7 +174,7 @@ def refit(problem: Problem, at: Curvature, units: Integers, start: Floats) -> Fl
     steps = [_own_step(problem, at, unit) for unit in units.tolist()]
     waiting = np.array([each is not None for each in steps])
     last = np.full(len(units), np.inf)
-    stuck = ~waiting
+    unsettled = ~waiting
     for _ in range(_CHORDS):
         chosen = np.flatnonzero(waiting)
         if not len(chosen):
@@ -176,13 +187,13 @@ def refit(problem: Problem, at: Curvature, units: Integers, start: Floats) -> Fl
                 waiting[place] = False
                 continue
             if not norm < last[place] * 0.7:
-                waiting[place], stuck[place] = False, True
+                waiting[place], unsettled[place] = False, True
                 continue
             last[place] = norm
             own = steps[place]
             assert own is not None
             theta[place] -= (at.R @ own(pulled)).reshape(theta.shape[1:])
-    for place in np.flatnonzero(stuck | waiting).tolist():
+    for place in np.flatnonzero(unsettled | waiting).tolist():
         theta[place] = minimise(without(problem, int(units[place])), start[place])
     return theta
 
@@ -220,7 +231,7 @@ def _own_step(problem: Problem, at: Curvature, unit: int) -> Callable[[Floats], 
 
 
 def _gradients(problem: Problem, theta: Floats, units: Integers) -> Floats:
-    found = problem.penalised(theta)
+    found = problem.penalty_slope(theta)
     starts, ends = problem.starts[units], problem.starts[units + 1]
     count, outputs, columns = theta.shape
     for first, last, rows in problem.blocks(columns + 8 * count * outputs):

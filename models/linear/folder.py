@@ -20,13 +20,13 @@ from leaveout.kernel.linear import fit_radius, survey
 from leaveout.kernel.model import Groups, LinearModel
 from leaveout.kernel.numbers import Rejected, lengths, no_less
 from leaveout.models.linear.file import LINEAR, load_linear, save_linear
-from leaveout.models.linear.fit import coefficients_of, whitening
+from leaveout.models.linear.fit import coefficients_of, whitener
 from leaveout.models.onnx.file import network_from_bytes
 from leaveout.models.table import Table
 from leaveout.models.train import changes
 from leaveout.models.train.changes import Addition, Deletion
 from leaveout.models.train.columns import Subject, TableColumns
-from leaveout.models.train.encoding import CategoryColumn
+from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 from leaveout.models.train.folder import ModelFolder, Rows
 from leaveout.models.train.receipt import RECEIPT, Receipt
 from leaveout.models.train.rows import numbers_of
@@ -163,12 +163,17 @@ class LinearFolder(ModelFolder):
         return Region.of(self.model.design, *self._box(), choices)
 
     def _box(self) -> tuple[Floats, Floats]:
-        X = self.model.X
-        if not self.columns.network:
-            inside = self.columns.encoding is not None or (X.min() >= 0 and X.max() <= 1)
-            if inside:
-                return np.zeros(X.shape[1]), np.ones(X.shape[1])
-        return X.min(axis=0), X.max(axis=0)
+        X, encoding = self.model.X, self.columns.encoding
+        if self.columns.network:
+            return X.min(axis=0), X.max(axis=0)
+        if encoding is None:
+            unscaled = np.full(X.shape[1], X.min() < 0 or X.max() > 1)
+        else:
+            unscaled = np.repeat(
+                [isinstance(each, NumberColumn) and not each.scaled for each in encoding.columns],
+                [len(each.features) for each in encoding.columns],
+            )
+        return np.where(unscaled, X.min(axis=0), 0.0), np.where(unscaled, X.max(axis=0), 1.0)
 
     def _words(self) -> list[tuple[Integers, str]]:
         """Return the features of each column of words, and its name."""
@@ -203,7 +208,7 @@ class LinearFolder(ModelFolder):
             theta = self.model.coefficients[first : first + problem.outputs]
             first += problem.outputs
             try:
-                at = survey(problem, theta, whitening(problem, theta))
+                at = survey(problem, theta, whitener(problem, theta))
                 radius = fit_radius(problem, at)
             except Rejected as error:
                 raise LinearError(f"the fit cannot be proved: {error}") from None
@@ -318,7 +323,7 @@ class LinearFolder(ModelFolder):
         for column in encoding.columns:
             values = X[:, first]
             first += len(column.features)
-            if isinstance(column, CategoryColumn):
+            if isinstance(column, CategoryColumn) or not column.scaled:
                 continue
             spans = column.minimum == column.maximum or {values.min(), values.max()} == {0.0, 1.0}
             found += [] if spans else [column.name]

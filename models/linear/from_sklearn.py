@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from scipy import linalg
 
 from leaveout.arrays import Floats, Integers
-from leaveout.errors import LinearError, cause
-from leaveout.kernel.design import Column, Design
+from leaveout.errors import LinearError
 from leaveout.kernel.linear import loss
 from leaveout.kernel.model import Groups, Kind, LinearModel
 from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.fit import coefficients_of
+from leaveout.models.linear.folder import LinearColumns, LinearFolder
+from leaveout.models.linear.preprocessing import read_inputs
+from leaveout.models.table import is_frame
+from leaveout.models.train.folder import write_new
 
 _ESTIMATORS = (
     "LogisticRegression, RidgeClassifier, LinearSVC(loss='squared_hinge'), SGDClassifier("
     "loss='log_loss' or 'squared_hinge'), Ridge, LinearRegression, PoissonRegressor, GammaRegressor"
-)
-_STEPS = (
-    "StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler, SplineTransformer, "
-    "KBinsDiscretizer, OneHotEncoder, PCA, VarianceThreshold, SelectKBest, ColumnTransformer, "
-    "Pipeline"
 )
 _ROUNDING = 1e-9
 _SMALL = 1e-6
@@ -41,6 +39,7 @@ def from_sklearn(
     groups: Any = None,
     served: Literal["estimator", "minimum"] = "estimator",
     tolerance: float | Literal["measured"] = 0.0,
+    directory: Path | str | None = None,
 ) -> LinearModel:
     """Return a fitted linear estimator, alone or last in a pipeline, with its rows.
 
@@ -48,14 +47,18 @@ def from_sklearn(
     minimises, with everything but the rows as it is: the preprocessing, class weights that are
     'balanced', and the penalty. That is alpha times the sum of the weights for `PoissonRegressor`
     and `GammaRegressor`, and times the number of rows for `SGDClassifier`; scikit-learn's own
-    refits without a row would lower it. `OneHotEncoder` is read as bins around its categories,
-    which must be numbers.
+    refits without a row would lower it.
+
+    The model reads an array as it is. It reads a data frame's numbers as they are, and its words,
+    categories and truth values one-hot; where the encoders ignore unknown words, one more feature
+    stands for all of these. An imputed number is followed by a mark of whether it was missing.
+    `OneHotEncoder` of numbers is read as bins around its categories.
 
     Parameters
     ----------
     estimator : object
         A fitted estimator, `Pipeline`, or search with a ``best_estimator_``.
-    X : array-like of numbers, shape (rows, features)
+    X : array-like of numbers, or pandas DataFrame, shape (rows, features)
         What ``fit`` was given, as are ``y`` and ``sample_weight``.
     y : array-like, shape (rows,) or (rows, outputs)
     sample_weight : array-like, shape (rows,)
@@ -66,6 +69,9 @@ def from_sklearn(
     tolerance : float or str
         Members are all coefficients with a gradient of at most this Euclidean norm; ``measured`` is
         the estimator's own (`gradient_norm`).
+    directory : Path or str, optional
+        A folder to write, as `leaveout linear train` does: the model with the data frame's columns,
+        and a specification. With weights of rows or labels, added rows must have a column of them.
 
     Raises
     ------
@@ -74,15 +80,15 @@ def from_sklearn(
     """
     estimator = getattr(estimator, "best_estimator_", estimator)
     steps, last = _flatten(estimator)
-    rows = _numbers(X)
-    stage = _Stage.of([*map(Column, range(rows.shape[1]))])
-    for step in steps:
-        stage = _apply(stage, step)
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is not None and is_frame(X):
+        lost = [name for name in names if name not in X.columns]
+        if lost:
+            raise LinearError(f"X has no column {lost[0]!r}: pass the X it was fitted to")
+        X = X[list(names)]
+    rows, stage, encoding = read_inputs(X, steps, _name(y, "label"))
     fit = _read(last, y, sample_weight, len(rows))
-    design = Design(
-        rows.shape[1], stage.columns, stage.shift, stage.scale, stage.mix, stage.offset,
-        fit.constant,
-    )  # fmt: skip
+    design = stage.design(rows.shape[1], fit.constant)
     width = design.width - (fit.constant != 0)
     fitted = fit.coefficients.shape[1] - (fit.constant != 0)
     if fitted != width:
@@ -103,7 +109,7 @@ def from_sklearn(
             weights=fit.weights,
             penalty=penalty,
             labels=fit.labels,
-            groups=None if cells is None else Groups(_name(groups), cells),
+            groups=None if cells is None else Groups(_name(groups, "group"), cells),
         )
         _refuse_disagreement(model, estimator, X)
         gradient = gradient_norm(model)
@@ -120,6 +126,17 @@ def from_sklearn(
             "tolerance='measured'",
             stacklevel=2,
         )
+    weighted = getattr(last, "class_weight", None)
+    if weighted == "balanced":
+        warnings.warn(
+            f"{type(last).__name__}(class_weight='balanced'): members keep the weights that the "
+            "labels of all rows gave",
+            stacklevel=2,
+        )
+    if directory is not None:
+        weight = "" if weighted is sample_weight is None else _name(sample_weight, "weight")
+        columns = LinearColumns(source="X", encoding=encoding, weight=weight)
+        write_new(LinearFolder(Path(directory), columns, model).with_receipt())
     return model
 
 
@@ -129,209 +146,13 @@ def gradient_norm(model: LinearModel) -> float:
     for problem in model.problems:
         theta = model.coefficients[first : first + problem.outputs]
         first += problem.outputs
-        gradient = problem.penalised(theta)
+        gradient = problem.penalty_slope(theta)
         for begin, end, rows in problem.blocks(len(problem.penalty)):
             target, weights = problem.target[begin:end], problem.weights[begin:end]
             each = loss(problem.kind, rows @ theta.T, target, weights, 0.0)
             gradient = gradient + each.slope.T @ rows
         most = max(most, float(np.linalg.norm(gradient)))
     return most
-
-
-@dataclass(frozen=True, eq=False)
-class _Stage:
-    """What some steps make of the inputs; see `Design`."""
-
-    columns: tuple[Column, ...]
-    shift: Floats
-    scale: Floats
-    mix: Floats | None = None
-    offset: Floats | None = None
-
-    @staticmethod
-    def of(columns: Sequence[Column]) -> _Stage:
-        """Return columns as they are."""
-        count = sum(each.width for each in columns)
-        return _Stage(tuple(columns), np.zeros(count), np.ones(count))
-
-    @property
-    def width(self) -> int:
-        """The number of values."""
-        return len(self.shift) if self.mix is None else self.mix.shape[1]
-
-    def scale_by(self, shift: Any, scale: Any) -> _Stage:
-        """Return (values - shift) / scale; None leaves them."""
-        shift = np.zeros(self.width) if shift is None else np.asarray(shift, np.float64)
-        scale = np.ones(self.width) if scale is None else np.asarray(scale, np.float64)
-        if self.mix is None or self.offset is None:
-            moved = self.shift + self.scale * shift
-            return _Stage(self.columns, moved, self.scale * scale)
-        offset = (self.offset - shift) / scale
-        return _Stage(self.columns, self.shift, self.scale, self.mix / scale, offset)
-
-    def mix_by(self, mix: Floats, offset: Floats) -> _Stage:
-        """Return values @ mix + offset."""
-        if self.mix is not None and self.offset is not None:
-            mix, offset = self.mix @ mix, self.offset @ mix + offset
-        return _Stage(self.columns, self.shift, self.scale, mix, offset)
-
-    def choose(self, places: Integers) -> _Stage:
-        """Return some of the values."""
-        if self.mix is None and all(each.width == 1 for each in self.columns):
-            columns = tuple(self.columns[at] for at in places.tolist())
-            return _Stage(columns, self.shift[places], self.scale[places])
-        return self.mix_by(np.eye(self.width)[:, places], np.zeros(len(places)))
-
-    def plain(self, step: Any) -> list[int]:
-        """Return the inputs that the values are; raise if they are changed."""
-        raw = self.mix is None and all(each.knots is None for each in self.columns)
-        if not raw or np.any(self.shift != 0) or np.any(self.scale != 1):
-            kind = type(step).__name__
-            raise LinearError(f"{kind} follows a step that changes its columns: put {kind} first")
-        return [each.at for each in self.columns]
-
-    @staticmethod
-    def join(parts: Sequence[_Stage]) -> _Stage:
-        """Return the values of all parts."""
-        mix = offset = None
-        if any(each.mix is not None for each in parts):
-            blocks = [np.eye(each.width) if each.mix is None else each.mix for each in parts]
-            mix = linalg.block_diag(*blocks)
-            offset = np.concatenate(
-                [np.zeros(each.width) if each.offset is None else each.offset for each in parts]
-            )
-        return _Stage(
-            tuple(column for each in parts for column in each.columns),
-            np.concatenate([each.shift for each in parts]),
-            np.concatenate([each.scale for each in parts]),
-            mix,
-            offset,
-        )
-
-
-def _apply(stage: _Stage, step: Any) -> _Stage:
-    """Return what a fitted step makes of values."""
-    if step is None or step == "passthrough":
-        return stage
-    kind = type(step).__name__
-    if not type(step).__module__.startswith("sklearn.") or "transform" in vars(step):
-        raise LinearError(f"the step {kind} is not scikit-learn's; apply it to X beforehand")
-    read = _READERS.get(kind)
-    if read is None:
-        raise LinearError(
-            f"the step {kind} is not supported; expected {_STEPS}; apply it to X beforehand"
-        )
-    try:
-        return read(stage, step)
-    except AttributeError as error:
-        raise LinearError(f"the step {kind} is not fitted ({cause(error)}): fit it") from None
-    except Rejected as error:
-        raise LinearError(f"the step {kind} cannot be read: {error}; change its settings") from None
-
-
-def _pipeline(stage: _Stage, step: Any) -> _Stage:
-    for _, each in step.steps:
-        stage = _apply(stage, each)
-    return stage
-
-
-def _column_transformer(stage: _Stage, step: Any) -> _Stage:
-    parts = []
-    for name, each, _ in step.transformers_:
-        places = np.asarray(step._transformer_to_input_indices[name], np.int64)
-        if isinstance(each, str) and each == "drop":
-            continue
-        if len(places):
-            parts.append(_apply(stage.choose(places), each))
-    if not parts:
-        raise LinearError("ColumnTransformer leaves no column")
-    return _Stage.join(parts)
-
-
-def _function(stage: _Stage, step: Any) -> _Stage:
-    if step.func is not None:
-        raise LinearError("FunctionTransformer: apply its function to X beforehand")
-    return stage
-
-
-def _min_max(stage: _Stage, step: Any) -> _Stage:
-    if step.clip:
-        raise LinearError("MinMaxScaler(clip=True) is not supported: use clip=False")
-    return stage.scale_by(-step.min_ / step.scale_, 1.0 / step.scale_)
-
-
-def _robust(stage: _Stage, step: Any) -> _Stage:
-    return stage.scale_by(
-        step.center_ if step.with_centering else None, step.scale_ if step.with_scaling else None
-    )
-
-
-def _pca(stage: _Stage, step: Any) -> _Stage:
-    found = stage.mix_by(step.components_.T, -step.mean_ @ step.components_.T)
-    return found.scale_by(None, np.sqrt(step.explained_variance_)) if step.whiten else found
-
-
-def _splines(stage: _Stage, step: Any) -> _Stage:
-    if step.extrapolation not in ("constant", "error") or not 1 <= step.degree <= 5:
-        raise LinearError(
-            "SplineTransformer: expected extrapolation='constant' and a degree of 1 to 5"
-        )
-    bases = zip(stage.plain(step), step.bsplines_, strict=True)
-    return _Stage.of(
-        [Column(at, step.degree, np.asarray(each.t), step.include_bias) for at, each in bases]
-    )
-
-
-def _bins(stage: _Stage, step: Any) -> _Stage:
-    if not step.encode.startswith("onehot"):
-        raise LinearError(
-            f"KBinsDiscretizer(encode={step.encode!r}) is not supported: use encode='onehot'"
-        )
-    columns = []
-    for at, edges in zip(stage.plain(step), step.bin_edges_, strict=True):
-        if len(edges) < 3:
-            raise LinearError(f"KBinsDiscretizer makes one bin of column {at}: drop the column")
-        columns.append(Column(at, 0, np.asarray(edges[1:-1], np.float64)))
-    return _Stage.of(columns)
-
-
-def _one_hot(stage: _Stage, step: Any) -> _Stage:
-    columns, kept, first = [], [], 0
-    dropped = [None] * len(step.categories_) if step.drop_idx_ is None else step.drop_idx_
-    for at, known, gone in zip(stage.plain(step), step.categories_, dropped, strict=True):
-        infrequent = getattr(step, "_infrequent_enabled", False)
-        if known.dtype.kind not in "fiub" or len(known) < 2 or infrequent:
-            raise LinearError(
-                f"OneHotEncoder, column {at}: expected at least 2 categories that are numbers, "
-                "none of them infrequent; leaveout linear train reads tables with words"
-            )
-        known = np.asarray(known, np.float64)
-        columns.append(Column(at, 0, known[:-1] + np.diff(known) / 2))
-        kept += [first + k for k in range(len(known)) if gone is None or k != int(gone)]
-        first += len(known)
-    found = _Stage.of(columns)
-    return found if len(kept) == first else found.choose(np.array(kept))
-
-
-_Reader = Callable[[_Stage, Any], _Stage]
-
-_READERS: dict[str, _Reader] = {
-    "Pipeline": _pipeline,
-    "ColumnTransformer": _column_transformer,
-    "FunctionTransformer": _function,
-    "StandardScaler": lambda stage, step: stage.scale_by(
-        step.mean_ if step.with_mean else None, step.scale_
-    ),
-    "MinMaxScaler": _min_max,
-    "MaxAbsScaler": lambda stage, step: stage.scale_by(None, step.scale_),
-    "RobustScaler": _robust,
-    "PCA": _pca,
-    "SplineTransformer": _splines,
-    "KBinsDiscretizer": _bins,
-    "OneHotEncoder": _one_hot,
-    "VarianceThreshold": lambda stage, step: stage.choose(step.get_support(indices=True)),
-    "SelectKBest": lambda stage, step: stage.choose(step.get_support(indices=True)),
-}
 
 
 def _flatten(estimator: Any) -> tuple[list[Any], Any]:
@@ -343,21 +164,8 @@ def _flatten(estimator: Any) -> tuple[list[Any], Any]:
     return steps, estimator
 
 
-def _numbers(X: Any) -> Floats:
-    try:
-        found = np.ascontiguousarray(X, np.float64)
-    except (TypeError, ValueError) as error:
-        raise LinearError(
-            f"X is not an array of numbers ({cause(error)}): encode words as numbers; leaveout "
-            "linear train reads tables with words"
-        ) from None
-    if found.ndim != 2 or not np.isfinite(found).all():
-        raise LinearError(f"X has shape {found.shape}; expected finite numbers, (rows, features)")
-    return found
-
-
-def _name(groups: Any) -> str:
-    return str(getattr(groups, "name", None) or "group")
+def _name(series: Any, otherwise: str) -> str:
+    return str(getattr(series, "name", None) or otherwise)
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,11 +39,15 @@ class NumberColumn(msgspec.Struct, frozen=True, tag="number"):
         return (self.name,)
 
 
-class CategoryColumn(msgspec.Struct, frozen=True, tag="category"):
-    """A column of words, one feature per category: 1 for the row's category, else 0."""
+class CategoryColumn(msgspec.Struct, frozen=True, tag="category", omit_defaults=True):
+    """A column of words, one feature per category: 1 for the row's category, else 0.
+
+    ``others`` means that the last category stands for all words that are none.
+    """
 
     name: str
     categories: tuple[str, ...]
+    others: bool = False
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -53,6 +57,9 @@ class CategoryColumn(msgspec.Struct, frozen=True, tag="category"):
 
 MISSING = "(missing)"
 """The category of a missing word."""
+
+OTHER = "(other)"
+"""The category of words that no training row has."""
 
 INDICATED = ("no", "yes")
 """Whether a number is missing, in words."""
@@ -258,6 +265,8 @@ def _places(
         place = position.get(str(cell).strip())
         if place is None and isinstance(cell, bool):
             place = truths.get(str(cell).lower())
+        if place is None and column.others and str(cell).strip():
+            place = len(column.categories) - 1
         if place is None:
             raise TrainingError(
                 f"{place_of(index)}, column {column.name!r}: {cell!r} is not a category of the "

@@ -78,7 +78,16 @@ def names(page: str, folder: Path) -> dict[str, object]:
         saved = {"scores": scores, "labels": torch.from_numpy(rng.integers(0, 3, 6))}
         torch.save(saved, folder / "evaluation.pth")
         return {}
-    if page in {"docs/forest.md", "docs/linear.md"}:
+    if page == "docs/linear.md":
+        rows = "".join(
+            f"{age},{'' if age % 9 == 0 else age * 90},{job},{'yes' if age > 40 else 'no'}\n"
+            for age, job in zip(
+                rng.permutation(60) + 20, ["cook", "baker", "smith"] * 20, strict=True
+            )
+        )
+        (folder / "customers.csv").write_text("age,income,job,buys\n" + rows)
+        return {}
+    if page == "docs/forest.md":
         return {"X": X, "y": y}
     if page == "docs/sharded.md":
         from sklearn.tree import DecisionTreeClassifier

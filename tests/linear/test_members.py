@@ -207,8 +207,14 @@ def test_a_fit_without_a_minimum_is_refused():
     X = np.c_[np.array([-2.0, -1.0, 1.0, 2.0]), np.ones(4)]
     y = np.array([0.0, 0.0, 1.0, 1.0])
     kind, none = type(make("logistic", 5, grouped=False).problem), np.zeros(2)
-    with pytest.raises(LinearError, match="no minimum"):
-        minimise(kind("logistic", lambda a, b: X[a:b], y, np.ones(4), none, np.arange(5)))
+    for name, target, cure in (
+        ("logistic", y, "told apart"),
+        ("poisson", 0 * y, "all 0"),
+        ("squared", y * 1e200, "scale the columns"),
+        ("gamma", y * 1e300 + 1, "scale the numbers"),
+    ):
+        with pytest.raises(LinearError, match=f"no minimum.*{cure}"):
+            minimise(kind(name, lambda a, b: X[a:b], target, np.ones(4), none, np.arange(5)))
     twice = np.c_[X, X]
     with pytest.raises(LinearError, match="not unique"):
         problem = kind("squared", lambda a, b: twice[a:b], y, np.ones(4), np.zeros(4), np.arange(5))

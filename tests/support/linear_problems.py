@@ -14,7 +14,7 @@ from leaveout.kernel.design import Column, Design, Region
 from leaveout.kernel.linear import Curvature, Problem, survey
 from leaveout.kernel.model import Groups, LinearModel
 from leaveout.kernel.numbers import Rejected
-from leaveout.models.linear.fit import coefficients_of, minimise, whitening
+from leaveout.models.linear.fit import coefficients_of, minimise, whitener
 
 
 class Case(NamedTuple):
@@ -63,7 +63,7 @@ def make(kind: str, seed: int, *, grouped: bool, rows: int = 14) -> Case:
         theta = minimise(problem)
         if rng.random() < 0.3:
             theta = theta + rng.normal(size=theta.shape) * 10.0 ** rng.integers(-8, -1)
-        R = whitening(problem, theta)
+        R = whitener(problem, theta)
         if rng.random() < 0.3:
             R = R * (1 + rng.normal(size=R.shape) * 10.0 ** rng.integers(-9, -2))
         return Case(X, y, problem, theta, survey(problem, theta, R), rng)

@@ -136,8 +136,8 @@ class LinearLeakTest(LeakFinder):
         self._units, self._reach = closed[order], reach[order]
         self._layers = []
         for part, each in zip(family.parts, near, strict=True):
-            step, moved = part.members.step[self._units], part.moved[self._units]
-            wide = no_less(part.lost[self._units] + gamma(count) * (moved + 2.0 * step))
+            step, moved = part.members.step[self._units], part.distances[self._units]
+            wide = no_less(part.centre_errors[self._units] + gamma(count) * (moved + 2.0 * step))
             self._layers.append(_Layer(self._moves(family, part), each[order], wide))
         self._widest = [float(each.wide.max(initial=0.0)) for each in self._layers]
 
@@ -190,7 +190,7 @@ class LinearLeakTest(LeakFinder):
 
     def _sight(self, x: Point) -> _Sight:
         with np.errstate(over="ignore", invalid="ignore"):
-            rows, sizes = self._model.design.sized(x[None])
+            rows, sizes = self._model.design.with_sizes(x[None])
             scores, size = self._model.scores_of(rows)[0], sizes[0]
             label = int(scores.argmax())
             pulled = []
@@ -206,7 +206,7 @@ class LinearLeakTest(LeakFinder):
                     w, wide = factor @ pulled[fit][0], float(np.abs(factor) @ pulled[fit][1])
                     far = float(no_less(lengths(w) + gamma(self._count) * wide * _PAD))
                     terms.append(_Term(fit, factor, w, far, wide * _PAD))
-                error = 2.0 * self._first.family.served(score, size, self._count)
+                error = 2.0 * self._first.family.served_error(score, size, self._count)
                 rivals.append(_Rival(float(scores[label] - scores[other]), error, score, terms))
         return _Sight(label, rows[0], size, sorted(rivals, key=lambda each: each.margin))
 

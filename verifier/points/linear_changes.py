@@ -339,16 +339,16 @@ def _fit_changed(model: LinearModel, change: Change, units: Integers) -> Family 
 def _distance(family: Family, score: Score, region: Region) -> float:
     """Bound how far the minimum's score may be from the model's own, anywhere in a region."""
     total = 0.0
-    for part, _, folded in family.folded(score):
+    for part, _, folded in family.folds(score):
         total += fit_radius(part.problem, part.at) * region.reach(folded)
-    return total + 3.0 * family.served(score, region.sizes, region.roundings)
+    return total + 3.0 * family.served_error(score, region.sizes, region.roundings)
 
 
 def _falls(family: Family, change: Change, score: Score, x: Floats) -> Floats:
     """Return about how much each unit alone lowers a score at an input."""
     rows, found = family.model.design(x[None])[0], np.zeros(len(family))
     budgets = changed(family, change)
-    for (part, _, folded), budget in zip(family.folded(score), budgets, strict=False):
+    for (part, _, folded), budget in zip(family.folds(score), budgets, strict=False):
         v = (part.at.R @ (folded.T @ rows)).reshape(part.at.theta.shape)
         for first, last, design in part.problem.blocks(family.model.design.width):
             shares = (budget.b[first:last] * (design @ v.T)).sum(axis=1)

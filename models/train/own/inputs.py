@@ -22,7 +22,13 @@ from leaveout.models.table import (
     rows_and_labels,
     values_of,
 )
-from leaveout.models.train.data import TrainingData, labels_of, table_data
+from leaveout.models.train.data import (
+    ReadColumns,
+    TrainingData,
+    labels_of,
+    read_columns,
+    table_data,
+)
 from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn, is_missing_value
 from leaveout.names import hint
 
@@ -157,10 +163,7 @@ def _frame_data(
 ) -> TrainingData:
     if not header:
         raise TrainingError(f"{_SOURCE}: X has no columns; expected one per feature")
-    cells = [
-        [_cell(value, row, name) for row, value in enumerate(values_of(X[column]))]
-        for name, column in zip(header, X.columns, strict=True)
-    ]
+    cells = _frame_cells(X, header, _SOURCE)
     name, given = ("ids", ids) if group is None else ("group", group)
     named: str | None = None
     if isinstance(given, str):
@@ -197,6 +200,30 @@ def _frame_data(
     except TrainingError as error:
         raise TrainingError(_python_words(str(error))) from None
     return replace(data, cautions=tuple(map(_python_words, data.cautions)))
+
+
+def frame_columns(X: Any, label: str, source: str) -> ReadColumns:
+    """Read a pandas DataFrame for a model with its own preprocessing.
+
+    Gaps are marked, numbers are as they are, and nothing is read as ``label``.
+    """
+    header, place = header_of(X, source), Path(source)
+    cells = map(Cells.of, [*_frame_cells(X, header, place), ["0"] * len(X)])
+    name = _other(label, header)
+    table = Table(place, [*header, name], tuple(cells), range(len(X)), "row")
+    reading = Reading(missing=("mark",), words=_word_columns(X, header))
+    try:
+        return read_columns(table, name, reading=reading, scaled=False, measured=True)
+    except TrainingError as error:
+        message = _python_words(str(error))
+        raise TrainingError(re.sub(r" or ids='.*?'", "", message)) from None
+
+
+def _frame_cells(X: Any, header: Sequence[str], source: Path) -> list[list[str]]:
+    return [
+        [_cell(value, row, name, source) for row, value in enumerate(values_of(X[column]))]
+        for name, column in zip(header, X.columns, strict=True)
+    ]
 
 
 _ARGUMENTS = {"drop": "X.drop(columns={!r})", "id": "ids={!r}"}
@@ -319,12 +346,12 @@ def _names(argument: str, given: Sequence[Any], rows: int) -> list[str]:
     return names
 
 
-def _cell(value: Any, row: int, column: str) -> str:
+def _cell(value: Any, row: int, column: str, source: Path = _SOURCE) -> str:
     text = cell(value)
     if text is not None:
         return text
     raise TrainingError(
-        f"{_SOURCE}, row {row}, column {column!r}: contains a {type(value).__name__}, expected a "
+        f"{source}, row {row}, column {column!r}: contains a {type(value).__name__}, expected a "
         "number or a word; convert the column, or drop it"
     )
 

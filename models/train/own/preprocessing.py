@@ -97,7 +97,7 @@ class Probes:
                 if values[high] > values[first[-1]]:
                     tried.append((place, high, at, True))
                 continue
-            _refuse_spellings(column, cells.tolist())
+            refuse_spellings(column, cells.tolist(), "leave_one_out")
             found = part.argmax(axis=0).tolist()
             tried += [(place, row, at + code, False) for code, row in enumerate(found)]
             first.append(found[-1])
@@ -244,10 +244,10 @@ def dense(table: Any) -> Any:
     return table.toarray() if hasattr(table, "toarray") else table
 
 
-def _refuse_spellings(column: CategoryColumn, cells: list[Any]) -> None:
+def refuse_spellings(column: CategoryColumn, cells: list[Any], source: str) -> None:
     """Raise if scikit-learn distinguishes what is one word to us."""
     if len({repr(each) for each in cells}) > len(column.categories):
         raise TrainingError(
-            f"leave_one_out: column {column.name!r} has the same word in several forms (with "
+            f"{source}: column {column.name!r} has the same word in several forms (with "
             "blanks, or None and NaN), which scikit-learn distinguishes: write each in one form"
         )
