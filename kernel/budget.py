@@ -118,13 +118,13 @@ def _radius(
     return float(weakest(problem, at, np.array([no_less(pull)]), floor, np.array([moved]))[0])
 
 
-def changed(family: Family, change: Change) -> tuple[Budget, ...]:
-    """Bound what a change does to each fit; see `lowered`."""
+def budgets_of(family: Family, change: Change) -> tuple[Budget, ...]:
+    """Bound what a change does to each fit; see `largest_fall`."""
     found = []
     for part in family.parts:
         problem, at, tolerance = part.problem, part.at, family.model.tolerance
         if change.within is not None:
-            radius = _added(family, part, change.within)
+            radius = _addition_radius(family, part, change.within)
             units = len(problem.starts) - 1
             found.append(Budget(1, np.zeros_like(at.slope), np.zeros(units), radius))
             continue
@@ -133,7 +133,7 @@ def changed(family: Family, change: Change) -> tuple[Budget, ...]:
     return tuple(found)
 
 
-def _added(family: Family, part: Part, within: Region) -> float:
+def _addition_radius(family: Family, part: Part, within: Region) -> float:
     """Bound how far a row of a region with any label moves a fit; its weight is 1."""
     problem, at = part.problem, part.at
     outputs, columns = at.theta.shape
@@ -154,7 +154,7 @@ def _added(family: Family, part: Part, within: Region) -> float:
     return add_one(problem, at, reach * (1.0 + gamma(8)), steepest, family.model.tolerance)
 
 
-def lowered(
+def largest_fall(
     family: Family, budgets: tuple[Budget, ...], region: Region, score: Score
 ) -> tuple[float, Floats]:
     """Bound how far any choice of units lowers a score anywhere in a region.
@@ -203,9 +203,9 @@ def check_change(
         If it is not proved.
     """
     need(np.isfinite(upper), "the claim")
-    budgets = changed(family, change)
+    budgets = budgets_of(family, change)
     for score in scores_of(family, label):
-        need(lowered(family, budgets, region, score)[0] <= upper, f"not bounded by {upper}")
+        need(largest_fall(family, budgets, region, score)[0] <= upper, f"not bounded by {upper}")
 
 
 def scores_of(family: Family, label: int | None) -> list[Score]:

@@ -307,7 +307,7 @@ def check_leaks(
     slopes = Whole(rest.n[:, None] * own.n[None], rest.e + own.e).plus(
         Whole(factor.n[:, None] * apart.n, factor.e + apart.e), -1
     )
-    low, high = _aligned(Whole.of(region.lower), Whole.of(region.upper))
+    low, high = _align(Whole.of(region.lower), Whole.of(region.upper))
     last = design.width - (design.constant != 0)
     V = Whole(slopes.n[:, :last], slopes.e)
     power = Fraction(2) ** (V.e + low.e)
@@ -337,7 +337,7 @@ def check_leaks(
         need(bound <= Fraction(upper), f"label {label}: unit {i} is not bounded by {upper}")
 
 
-def _aligned(low: Whole, high: Whole) -> tuple[Whole, Whole]:
+def _align(low: Whole, high: Whole) -> tuple[Whole, Whole]:
     """Return two arrays with one exponent."""
     e = min(low.e, high.e)
     return Whole(low.n * 2 ** (low.e - e), e), Whole(high.n * 2 ** (high.e - e), e)
@@ -348,7 +348,7 @@ def _reach(region: Region, R: Whole) -> Fraction:
     design = region.design
     last = design.width - (design.constant != 0)
     rows = Whole(R.n[:last], R.e)
-    low, high = _aligned(Whole.of(region.lower), Whole.of(region.upper))
+    low, high = _align(Whole.of(region.lower), Whole.of(region.upper))
     middle, half = Whole(low.n + high.n, low.e - 1), Whole(high.n - low.n, low.e - 1)
     centre = middle @ rows
     if design.constant != 0:

@@ -253,12 +253,12 @@ class Family:
         if mixture is None:
             found = leaks(region, own, apart, slack, t, level)
             return np.asarray(found + self.served_error(score, region.sizes, region.roundings))
-        mixed, size = self._mixed(score, mixture)
+        mixed, size = self._mix(score, mixture)
         found = leaks(region, own, apart, slack, t, level, mixed)
         lost = gamma(region.roundings + len(self.model.labels)) * (size @ region.sizes)
         return np.asarray(found + no_less(2.0 * lost))
 
-    def _mixed(self, score: Score, mixture: Mixture) -> tuple[Floats, Floats]:
+    def _mix(self, score: Score, mixture: Mixture) -> tuple[Floats, Floats]:
         """Return N's margins mixed for each unit, and the sizes of what was added up."""
         label, weights = mixture
         labels, coefficients = len(self.model.labels), self.model.coefficients

@@ -53,7 +53,7 @@ class Programme:
             first += size
         return Programme(region, label, labels, np.stack(scores), free, sums)
 
-    def mixed(self, weights: Floats) -> Floats:
+    def mean(self, weights: Floats) -> Floats:
         """Return a mixture of N's margins, shape (width,)."""
         return np.asarray(np.delete(weights, self.label) @ self.margins)
 

@@ -306,7 +306,7 @@ class Search:
         apart = self.family.apart(goal.score, unit, unit + 1)[0]
         best = own
         if self.weights is not None and self.weights[k, unit].any():
-            best = self._programme.mixed(self.weights[k, unit])
+            best = self._programme.mean(self.weights[k, unit])
         if goal.level is None:
             for sign in (1.0, -1.0):
                 x = self._points.point(self._points.best(sign * apart))

@@ -10,7 +10,7 @@ from scipy.interpolate import BSpline
 from scipy.optimize import linprog
 
 from leaveout.errors import LinearError
-from leaveout.kernel.budget import Change, changed, check_change, lowered
+from leaveout.kernel.budget import Change, budgets_of, check_change, largest_fall
 from leaveout.kernel.design import Region
 from leaveout.kernel.family import check_leaks, check_shifts, prove_members
 from leaveout.kernel.model import KINDS, LinearModel
@@ -152,7 +152,7 @@ def test_any_few_rows_lower_no_score_by_more_than_the_sum(seed, kind, count):
     rng = np.random.default_rng(seed)
     region, points = random_region(rng, model.design)
     for change in (Change("leave_out", count), Change("relabel", count)):
-        bound, _ = lowered(family, changed(family, change), region, family.margin(1, 0))
+        bound, _ = largest_fall(family, budgets_of(family, change), region, family.margin(1, 0))
         if np.isfinite(bound):
             check_change(family, region, change, 1, bound)
             with pytest.raises(Rejected):
@@ -213,12 +213,12 @@ def test_one_more_row_of_any_label(seed, kind):
     rng = np.random.default_rng(seed)
     within, added = random_region(rng, model.design)
     region, points = random_region(rng, model.design)
-    budgets = changed(family, Change("add_one", 1, within))
+    budgets = budgets_of(family, Change("add_one", 1, within))
     for label in range(len(model.labels)):
         for rival in range(len(model.labels)):
             if rival == label:
                 continue
-            bound, _ = lowered(family, budgets, region, family.margin(label, rival))
+            bound, _ = largest_fall(family, budgets, region, family.margin(label, rival))
             x, y = added[rng.integers(len(added))], rng.integers(len(model.labels))
             other = replace(
                 model, X=np.r_[model.X, [x]], y=np.r_[model.y, float(y)], next_name=0,

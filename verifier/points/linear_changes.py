@@ -16,7 +16,7 @@ from leaveout.bab.linear.search import confidence, region_of
 from leaveout.bab.native.files.manifest_parts import box_part
 from leaveout.encoders import Box
 from leaveout.errors import LeaveoutError, LinearError
-from leaveout.kernel.budget import Budget, Change, changed, lowered, scores_of
+from leaveout.kernel.budget import Budget, Change, budgets_of, largest_fall, scores_of
 from leaveout.kernel.design import Region
 from leaveout.kernel.family import Family, Score
 from leaveout.kernel.linear import fit_radius
@@ -210,7 +210,7 @@ class LinearChanges(Engine[ChangeJob]):
         """See `Engine.decide`."""
         family = self.leaks.family_of(job.about, job.asked.family)
         try:
-            budgets = changed(family, job.change)
+            budgets = budgets_of(family, job.change)
         except Rejected as error:
             fitted = job.about.fitted
             raise self.context.resolver.fail(job.asked.family, f"{fitted.file}: {error}") from None
@@ -228,7 +228,7 @@ class LinearChanges(Engine[ChangeJob]):
         for label in labels:
             most = 0.0
             for score in scores_of(family, label):
-                bound, own = lowered(family, budgets, region, score)
+                bound, own = largest_fall(family, budgets, region, score)
                 # Another machine may round otherwise.
                 most = max(most, bound * (1.0 + 1e-9) + 1e-12)
                 if most >= upper:
@@ -347,7 +347,7 @@ def _distance(family: Family, score: Score, region: Region) -> float:
 def _falls(family: Family, change: Change, score: Score, x: Floats) -> Floats:
     """Return about how much each unit alone lowers a score at an input."""
     rows, found = family.model.design(x[None])[0], np.zeros(len(family))
-    budgets = changed(family, change)
+    budgets = budgets_of(family, change)
     for (part, _, folded), budget in zip(family.folds(score), budgets, strict=False):
         v = (part.at.R @ (folded.T @ rows)).reshape(part.at.theta.shape)
         for first, last, design in part.problem.blocks(family.model.design.width):
