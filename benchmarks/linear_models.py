@@ -123,7 +123,7 @@ def measure(case: Case, seconds: float, pairs: int) -> None:
             family, box, leak_goals(family, label), None, 0.01, Deadline.after(seconds), label
         )
         search.run()
-        bounds.append(f"[{max(search.lower, 0.0):.4f}, {search.padded(search.upper):.4f}]")
+        bounds.append(f"[{max(search.lower, 0.0):.4f}, {search.with_margin(search.upper):.4f}]")
     test = LinearLeakTest(family)
     taken = np.array([_milliseconds(test, x) for x in case.X[:_FEW]])
     found = test.find_all(case.X)

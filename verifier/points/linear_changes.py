@@ -19,7 +19,7 @@ from leaveout.errors import LeaveoutError, LinearError
 from leaveout.kernel.budget import Budget, Change, changed, lowered, scores_of
 from leaveout.kernel.design import Region
 from leaveout.kernel.family import Family, Score
-from leaveout.kernel.linear import weakest
+from leaveout.kernel.linear import fit_radius
 from leaveout.kernel.model import LinearModel
 from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.family import bound_members
@@ -340,9 +340,7 @@ def _distance(family: Family, score: Score, region: Region) -> float:
     """Bound how far the minimum's score may be from the model's own, anywhere in a region."""
     total = 0.0
     for part, _, folded in family.folds(score):
-        at, nothing = part.at, np.zeros(1)
-        radius = weakest(part.problem, at, nothing + at.residue, nothing + at.floor, nothing)
-        total += float(radius[0]) * region.reach(folded)
+        total += fit_radius(part.problem, part.at) * region.reach(folded)
     return total + 3.0 * family.served_error(score, region.sizes, region.roundings)
 
 
