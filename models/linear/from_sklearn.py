@@ -136,7 +136,13 @@ def from_sklearn(
     if directory is not None:
         weight = "" if weighted is sample_weight is None else _name(sample_weight, "weight")
         columns = LinearColumns(source="X", encoding=encoding, weight=weight)
-        write_new(LinearFolder(Path(directory), columns, model).with_receipt())
+        folder = LinearFolder(Path(directory), columns, model)
+        try:
+            folder = folder.with_receipt()
+        except LinearError as error:
+            cure = "" if served == "minimum" else "; or pass served='minimum'"
+            raise LinearError(f"{error}{cure}") from None
+        write_new(folder)
     return model
 
 

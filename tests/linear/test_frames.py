@@ -17,7 +17,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.decomposition import PCA
 from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import MissingIndicator, SimpleImputer
-from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, Ridge, SGDClassifier
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -329,6 +329,18 @@ def test_arrays_and_searches_have_folders_too(tmp_path):
     assert np.allclose(model.raw_scores(model.X)[:, 0], search.decision_function(frame), rtol=1e-12)
     with pytest.raises(LinearError, match="already contains"):
         from_sklearn(search, frame, y, directory=tmp_path / "array")
+
+
+def test_an_estimator_far_from_the_minimum_has_a_folder_of_the_minimum(tmp_path):
+    frame, y = drawn(0, 300)
+    last = SGDClassifier(loss="log_loss", random_state=0)
+    own = make_pipeline(PIPELINES["common"], last).fit(frame, y)
+    with pytest.warns(UserWarning, match="gradient"):
+        with pytest.raises(LinearError, match="served='minimum'"):
+            from_sklearn(own, frame, y, directory=tmp_path / "own")
+        assert not (tmp_path / "own").exists()
+        from_sklearn(own, frame, y, served="minimum", directory=tmp_path / "own")
+    assert LinearFolder.read(tmp_path / "own").distances()[0] < 1e-8
 
 
 def test_balanced_labels_are_told_and_added_rows_have_weights(tmp_path):
