@@ -16,6 +16,8 @@ from leaveout.kernel.model import Groups, LinearModel
 from leaveout.models.linear.file import save_linear
 from leaveout.models.linear.fit import coefficients_of
 from leaveout.verifier.checker import check
+from leaveout.verifier.cli import run
+from leaveout.verifier.report import write_json
 
 SPEC = """let L = linear("linear.npz")
 let X = box(0, 1)
@@ -183,3 +185,19 @@ def test_what_cannot_be_asked_is_refused(tmp_path, old, new, wrong):
 def test_labels_of_other_kinds_are_not_flipped(tmp_path):
     with pytest.raises(LeaveoutError, match="two labels, logistic or ridge"):
         verified(tmp_path, make(kind="svm"))
+
+
+def test_pages_say_which_rows_change(tmp_path):
+    save_linear(tmp_path / "linear.npz", make())
+    (tmp_path / "a.spec").write_text(SPEC)
+    report = verify(tmp_path / "a.spec")
+    write_json(report, tmp_path / "r.json")
+    assert run(["report", str(tmp_path / "r.json"), "-o", str(tmp_path / "r.md")]) == 0
+    text = (tmp_path / "r.md").read_text()
+    for words in (
+        "any 2 of the 30 training records, or fewer, are left out of training",
+        "any one of the 30 training records is given the other label before training",
+        "one more record, of any label, is added to the training records",
+    ):
+        assert words in text
+    assert "any one of the 30 training records is left out" not in text

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import structs
 
 from leaveout.arrays import Floats, Integers
 from leaveout.bab import agree
@@ -204,7 +205,9 @@ class LinearChanges(Engine[ChangeJob]):
 
     def models(self, job: ChangeJob) -> list[ModelRecord]:
         """See `Engine.models`."""
-        return [job.about.model_record(job.asked.statement.name)]
+        # None of its rows alone is asked about.
+        record = job.about.model_record(job.asked.statement.name)
+        return [structs.replace(record, members=0)]
 
     def decide(self, job: ChangeJob, clock: Clock) -> list[Result]:
         """See `Engine.decide`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leaveout.errors import LeaveoutError
@@ -202,9 +202,28 @@ def leaks(asked: Asked) -> Claimed | None:
     pair = asked.resolver.is_network(read.family) or asked.resolver.is_forest(read.family)
     inside = within(asked.page, asked.result.box)
     of = f" of {file}" if (file := asked.file(read.network)) else ""
+    change = _change_phrase(asked, read.family)
+    unchanged = change or _unchanged_phrase(pair, model, asked.result)
     if asked.statement.kind == "find":
-        return _limits(asked, inside, of, pair, model)
-    return _guarantee(asked, read, inside, of, pair, model)
+        found = _limits(asked, inside, of, pair, model, unchanged)
+    else:
+        found = _guarantee(asked, read, inside, of, pair, model, unchanged)
+    return replace(found, topics=("changes",)) if change else found
+
+
+def _change_phrase(asked: Asked, family: Expression) -> str:
+    """Return the phrase for an answer that few changed records leave alone; empty for others."""
+    call = asked.resolver.value(family)
+    if not isinstance(call, Call) or call.function not in ("leave_out", "relabel", "add_one"):
+        return ""
+    if call.function == "add_one":
+        return "stays the same if one more record, of any label, is added to the training records"
+    rows = asked.number(asked.resolver.bound_arguments(call)["rows"]) or 0.0
+    who = f"of the {asked.result.members:,} training records"
+    few = f"any one {who} is" if rows == 1 else f"any {rows:,.0f} {who}, or fewer, are"
+    if call.function == "leave_out":
+        return f"stays the same if {few} left out of training"
+    return f"stays the same if {few} given the other label before training"
 
 
 def records(model: ModelRecord | None, members: int) -> str:
@@ -239,9 +258,11 @@ def _unchanged_phrase(pair: bool, model: ModelRecord | None, result: Result) -> 
     )
 
 
-def _limits(asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord | None) -> Claimed:
+def _limits(
+    asked: Asked, inside: str, of: str, pair: bool, model: ModelRecord | None, unchanged: str
+) -> Claimed:
     """Describe the proved confidence above which no answer changes."""
-    results, unchanged = asked.results, _unchanged_phrase(pair, model, asked.result)
+    results = asked.results
     topics = ("pair",) if pair else ("leaks",)
     if any(each.verdict == "refuted" for each in results):
         that = f"there is a confidence above which an answer{of} {unchanged}"
@@ -322,6 +343,7 @@ def _guarantee(
     of: str,
     pair: bool,
     model: ModelRecord | None,
+    unchanged: str,
 ) -> Claimed:
     result, threshold = asked.result, read.threshold
     names = () if model is None else model.labels
@@ -337,7 +359,7 @@ def _guarantee(
     )
     if every:
         answer = answer.replace("an answer", "every answer", 1)
-    that = f"{answer}{of}{sure} {_unchanged_phrase(pair, model, result)}"
+    that = f"{answer}{of}{sure} {unchanged}"
     more = []
     if result.verdict == "refuted" and result.witness is not None:
         who = "the models differ in" if pair else "leaving one record out changes"

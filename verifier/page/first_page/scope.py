@@ -19,6 +19,7 @@ TOPICS = (
     "leaks",
     "guard",
     "pair",
+    "changes",
     "votes",
     "service",
     "deletions",
@@ -45,11 +46,19 @@ _NOT_COVERED = {
         "Models trained on other data, with other settings or from another random start.",
     ),
     "pair": (_SCORES,),
+    "changes": (
+        _SCORES,
+        "Models trained on other data, with other settings or from another random start.",
+    ),
     "votes": ("Answers to other rows than the test rows, and larger changes than those named.",),
     "service": ("What was disclosed before a record was deleted, and copies kept elsewhere.",),
     "deletions": ("Deletions that are not listed, and copies of the data kept elsewhere.",),
     "audit": ("Attacks that were not tried.",),
 }
+_CHANGES = (
+    "For statements about several records, other labels or one record more: these changes of the "
+    "training table, where the linear model is otherwise fitted in the same way."
+)
 _TOGETHER = frozenset({"leaks", "guard"})
 _VOTES = (
     "For models that vote: their answers to the test rows of the named files, whichever "
@@ -73,7 +82,9 @@ def scope(page: Page, topics: Iterable[str]) -> Scope:
         covered.append(_VOTES)
     if _TOGETHER & {*about} or _groups(page) - {""}:
         covered += _definitions(page)
-    if {"leaks", "pair"} & {*about}:
+    if "changes" in about:
+        covered.append(_CHANGES)
+    if {"leaks", "pair", "changes"} & {*about}:
         covered.append(
             "Confidence is the score of an answer minus the next best score; it is not a "
             "probability."
