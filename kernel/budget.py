@@ -128,6 +128,9 @@ def budgets_of(family: Family, change: Change) -> tuple[Budget, ...]:
             units = len(problem.starts) - 1
             found.append(Budget(1, np.zeros_like(at.slope), np.zeros(units), radius))
             continue
+        if change.kind == "relabel":
+            # Of more outputs a flip changes some and not others.
+            need(len(family.model.labels) == 2 == len(family.parts) + 1, "two labels, one output")
         bound = leave_out if change.kind == "leave_out" else relabel
         found.append(bound(problem, at, change.count, tolerance))
     return tuple(found)

@@ -11,8 +11,11 @@ import pytest
 
 from leaveout import verify
 from leaveout.errors import LeaveoutError
-from leaveout.kernel.design import Design
+from leaveout.kernel.budget import Change, check_change
+from leaveout.kernel.design import Design, Region
 from leaveout.kernel.model import Groups, LinearModel
+from leaveout.kernel.numbers import Rejected
+from leaveout.models.linear.family import bound_members
 from leaveout.models.linear.file import save_linear
 from leaveout.models.linear.fit import coefficients_of
 from leaveout.verifier.checker import check
@@ -201,3 +204,21 @@ def test_pages_say_which_rows_change(tmp_path):
     ):
         assert words in text
     assert "any one of the 30 training records is left out" not in text
+
+
+@pytest.mark.parametrize("labels", [(), ("a", "b", "c")])
+def test_the_kernel_flips_labels_of_two_alone(labels):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(30, 2))
+    y = rng.integers(0, 3, 30).astype(float) if labels else rng.choice([-1.0, 1.0], 30)
+    model = fitted(
+        LinearModel(
+            "ridge", Design.plain(2), np.zeros((len(labels) or 1, 3)), X, y, np.ones(30),
+            np.ones(3), labels,
+        )
+    )  # fmt: skip
+    family = bound_members(model)
+    region = Region.of(model.design, np.zeros(2), np.ones(2))
+    check_change(family, region, Change("leave_out", 1), None, 1e6)
+    with pytest.raises(Rejected):
+        check_change(family, region, Change("relabel", 1), None, 1e6)
