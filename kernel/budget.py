@@ -120,6 +120,8 @@ def _radius(
 
 def changed(family: Family, change: Change) -> tuple[Budget, ...]:
     """Bound what a change does to each fit; see `lowered`."""
+    # Of more labels, a label may be flipped to any other, which changes two fits of them all.
+    need(change.kind != "relabel" or len(family.model.labels) == 2, "two labels can be flipped")
     found = []
     for part in family.parts:
         problem, at, tolerance = part.problem, part.at, family.model.tolerance
