@@ -151,6 +151,9 @@ def members(problem: Problem, theta: Floats, R: Floats, family: Family, place: i
     A, t, W, P = (
         Whole.of(each) for each in (problem.rows(0, count), theta[0], R, np.diag(problem.penalty))
     )
+    # Of less, `_OFF` a weight would not cover what `_whole` rounds.
+    light = (problem.weights > 0) & (problem.weights < 2.0**-36)
+    _cover(not light.any(), "whole numbers cover no weight between 0 and 2^-36")
     total = sum(map(Fraction, problem.weights.tolist()), Fraction(0))
     slope, curve = _loss(problem, (A @ t).fractions())
     Z = A @ W

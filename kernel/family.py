@@ -141,6 +141,9 @@ class Family:
 
     def output(self, output: int) -> Score:
         """Return the score of one output."""
+        # The same number added to all outputs of softmax may leave the gradient as it is.
+        unique = self.model.kind != "softmax" or self.model.tolerance == 0
+        need(unique, "with a tolerance, only differences of softmax's scores are known")
         if len(self.parts) == 1:
             return Score((np.eye(self.model.outputs)[output],))
         parts = range(len(self.parts))

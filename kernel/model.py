@@ -315,11 +315,13 @@ def model_from(arrays: dict[str, NDArray[Any]]) -> LinearModel:
             arrays.get("offset"), float(held["constant"]),
         )  # fmt: skip
         given = {name: arrays[name] for name in ("coefficients", "X", "y", "weights", "penalty")}
-        return LinearModel(
+        found = LinearModel(
             kind=held["kind"], design=design, **given, labels=tuple(map(str, held["labels"])),
             names=arrays["names"], next_name=int(held["next_name"]), groups=groups,
             tolerance=float(held["tolerance"]),
         )  # fmt: skip
+        need(len(found.problems) > 0, "no fit")  # also checks weights, penalty and targets
+        return found
     except (KeyError, TypeError, AttributeError, IndexError, UnicodeDecodeError) as error:
         need(False, f"damaged: {type(error).__name__}: {error}")
         raise

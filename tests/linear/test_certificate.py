@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -319,3 +320,11 @@ def test_a_file_that_changed_is_rejected(proved, tmp_path):
     save_linear(tmp_path / "linear.npz", model)
     with pytest.raises(LeaveoutError, match="not the files that the certificate is about"):
         check(tmp_path / "a.cert")
+
+
+@pytest.mark.parametrize("name", ["weights", "penalty"])
+def test_a_file_with_a_negative_weight_or_penalty_is_no_model(tmp_path, name):
+    model = drawn_model(5, plain=True)
+    save_linear(tmp_path / "linear.npz", replace(model, **{name: -getattr(model, name)}))
+    with pytest.raises(LeaveoutError, match=f"linear.npz.*a {name.rstrip('s')} is negative"):
+        load_linear(tmp_path / "linear.npz")

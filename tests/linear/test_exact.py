@@ -75,12 +75,16 @@ def test_claims_agree(seed, kind, label):
             check()
 
 
-@pytest.mark.parametrize(("kind", "tolerance"), [("svm", 0.0), ("logistic", 0.1)])
-def test_what_whole_numbers_do_not_cover_is_refused(kind, tolerance):
+@pytest.mark.parametrize(
+    ("kind", "tolerance", "weight"),
+    [("svm", 0.0, 1.0), ("logistic", 0.1, 1.0), ("logistic", 0.0, 1e-12)],
+)
+def test_what_whole_numbers_do_not_cover_is_refused(kind, tolerance, weight):
     rng = np.random.default_rng(0)
     X, y = rng.uniform(size=(30, 2)), rng.integers(0, 2, 30).astype(float)
+    weights = np.r_[np.ones(29), weight]
     model = LinearModel(
-        kind, Design.plain(2), np.zeros((1, 3)), X, y, np.ones(30), np.ones(3), ("no", "yes")
+        kind, Design.plain(2), np.zeros((1, 3)), X, y, weights, np.ones(3), ("no", "yes")
     )
     model = replace(model, coefficients=coefficients_of(model.problems))
     family = bound_members(model)

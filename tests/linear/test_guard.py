@@ -265,3 +265,20 @@ class TestServed:
         with pytest.raises(GuardError) as told:
             Guard.load(tmp_path, 0.2)
         assert str(told.value) == snapshot
+
+
+def test_a_step_beyond_float32_is_not_taken_for_a_step_towards_the_label():
+    rng = np.random.default_rng(54)
+    n, p, weight = int(rng.integers(6, 40)), 2, 10.0 ** rng.uniform(76.8, 79)
+    X = rng.standard_normal((n, p))
+    y = (X[:, 0] + 0.8 * rng.standard_normal(n) > 0).astype(float)
+    model = LinearModel(
+        "ridge", Design.plain(p), np.zeros((1, 3)), X, y, np.full(n, weight), np.full(3, weight),
+        ("a", "b"),
+    )  # fmt: skip
+    model = replace(model, coefficients=coefficients_of(model.problems))
+    x = np.array([0.26108092604106486, 2.2213503079498214])
+    without = replace(model, weights=np.where(np.arange(n) == 4, 0.0, weight))
+    other = replace(model, coefficients=coefficients_of(without.problems))
+    assert model.answers(x[None])[0] != other.answers(x[None])[0]
+    assert LinearLeakTest(bound_members(model)).find(x).leak

@@ -130,3 +130,18 @@ def test_nothing_is_proved_of_coefficients_far_from_the_minimum(tmp_path):
     save_linear(tmp_path / "linear.npz", replace(far, coefficients=far.coefficients + 1e9))
     (result,) = verify(tmp_path / "a.spec").results
     assert result.verdict == "unknown"
+
+
+def test_scores_of_softmax_with_a_tolerance_are_refused(folder):
+    save_linear(
+        folder / "loose.npz", replace(drawn_model(5, "softmax", plain=True), tolerance=1e-6)
+    )
+    for claim in (
+        NEAR.format("<=", "1"),
+        NEAR.format("<=", "1").replace("in F", "in leave_out(L, rows = 2)"),
+    ):
+        (folder / "a.spec").write_text(
+            LETS.replace("linear.npz", "loose.npz") + f"guarantee g: {claim}"
+        )
+        with pytest.raises(LeaveoutError, match="only differences of softmax's scores"):
+            verify(folder / "a.spec")

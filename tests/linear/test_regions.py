@@ -231,3 +231,23 @@ def test_one_more_row_of_any_label(seed, kind):
             own, theirs = model.scores(points), other.scores(points)
             fall = (own[:, label] - own[:, rival]) - (theirs[:, label] - theirs[:, rival])
             assert fall.max() <= bound + 1e-9
+
+
+def test_flips_of_more_than_two_labels_are_refused():
+    X = np.repeat(np.eye(2), 4, axis=0)
+    y = np.array([2.0, 2, 2, 2, 0, 0, 1, 1])
+    design = Design.plain(2, 0.0)
+    model = LinearModel(
+        "logistic", design, np.zeros((3, 2)), X, y, np.ones(8), np.ones(2), ("a", "b", "c")
+    )
+    family = bound_members(replace(model, coefficients=coefficients_of(model.problems)))
+    with pytest.raises(Rejected, match="two labels"):
+        budgets_of(family, Change("relabel", 1))
+
+
+def test_scores_of_softmax_with_a_tolerance_are_refused():
+    model = replace(random_model(1, "softmax"), tolerance=1e-6)
+    family = bound_members(model)
+    with pytest.raises(Rejected, match="only differences"):
+        family.output(0)
+    assert family.margin(0, 1)

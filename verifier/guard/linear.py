@@ -138,7 +138,10 @@ class LinearLeakTest(LeakFinder):
         for part, each in zip(family.parts, near, strict=True):
             step, moved = part.members.step[self._units], part.distances[self._units]
             wide = no_less(part.centre_errors[self._units] + gamma(count) * (moved + 2.0 * step))
-            self._layers.append(_Layer(self._moves(family, part), each[order], wide))
+            z = self._moves(family, part)
+            # Steps beyond float32 say nothing.
+            known = np.where(np.isfinite(z).all(axis=1), each[order], np.inf)
+            self._layers.append(_Layer(z, known, wide))
         self._widest = [float(each.wide.max(initial=0.0)) for each in self._layers]
 
     def _moves(self, family: Family, part: Part) -> NDArray[np.float32]:

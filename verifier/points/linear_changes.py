@@ -164,6 +164,8 @@ class LinearChanges(Engine[ChangeJob]):
         given, fitted = resolver.bound_arguments(call), about.fitted.model
         if isinstance(asked, IdpStatement):
             self._refuse_labels(asked, about)
+        else:
+            self.leaks.refuse_loose_scores(model, about)
         if call.function == "add_one":
             reader = InputReader(resolver, fitted.inputs, "linear model")
             family, within = self.leaks.family_of(about, asked.family), reader.read(given["within"])

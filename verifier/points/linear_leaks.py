@@ -359,6 +359,15 @@ class LinearLeaks(LeakEngine[Linears]):
             wrong = "expected the members without one row each"
             raise self.context.resolver.fail(family, wrong, "e.g. leave_one_out(L)")
 
+    def refuse_loose_scores(self, node: Expression, about: Linears) -> None:
+        """Raise where only differences of a model's scores are known."""
+        if about.fitted.model.kind == "softmax" and about.fitted.model.tolerance > 0:
+            raise self.context.resolver.fail(
+                node,
+                "with a tolerance, only differences of softmax's scores are known",
+                "claim labels, or set no tolerance",
+            )
+
     def linears(self, model: Expression, family: Expression, box: Expression) -> Linears:
         """Return a model and its members over a set of inputs, read once."""
         resolver = self.context.resolver

@@ -267,6 +267,7 @@ class LinearScores(Engine[ScoreJob]):
             raise asked
         self.leaks.refuse_other_families(asked.family)
         about = self.leaks.linears(asked.model, asked.family, asked.box)
+        self.leaks.refuse_loose_scores(asked.model, about)
         self.leaks.family_of(about, asked.family)
         if asked.is_difference:
             return ScoreJob(asked, about, None)
