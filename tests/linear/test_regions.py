@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from leaveout.errors import LinearError
 from leaveout.kernel.budget import Change, budgets_of, check_change, largest_fall
-from leaveout.kernel.design import Region
+from leaveout.kernel.design import Design, Region
 from leaveout.kernel.family import check_leaks, check_shifts, prove_members
 from leaveout.kernel.model import KINDS, LinearModel
 from leaveout.kernel.numbers import Rejected
