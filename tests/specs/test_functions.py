@@ -83,6 +83,7 @@ NAMED = {
     "V": 'ballots("v")',
     "S": 'sharded("s")',
     "T": 'forest("t")',
+    "L": 'linear("l")',
 }
 BOUND = 'x in box(0, 1), y in box(0, 1), M in family("f"), z in points("z")'
 
