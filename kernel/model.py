@@ -241,7 +241,8 @@ def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
         need(sum(each.file_size for each in infos) <= _MOST, "the archive is too large")
         for info in infos:
             name = info.filename.removesuffix(".npy")
-            need(info.filename.endswith(".npy") and name not in found, f"{info.filename!r}")
+            need(info.filename.endswith(".npy"), f"it holds {info.filename!r}, which is no array")
+            need(name not in found, f"it holds {name!r} twice")
             with archive.open(info) as stream:
                 found[name] = npy.read_array(stream, allow_pickle=False)
     return found

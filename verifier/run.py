@@ -164,7 +164,7 @@ def verify(
     statements = Statements(context)
     for option, asked in (("--bounds", guarded), ("--data", given)):
         if asked is not None:
-            statements.refuse_forests(option)
+            statements.refuse_without_networks(option)
     networks = statements.about("networks")
     leaks: list[NetworkJob] = [task.job for task in networks]
     if guarded is not None:

@@ -30,9 +30,17 @@ class Statements:
         """Return the statements of one engine."""
         return [task for task in self.tasks if task.engine.subject == subject]
 
-    def refuse_forests(self, option: str) -> None:
-        """Raise on an option for networks if there are only forests."""
-        if not self.about("networks") and self.about("forests"):
+    def refuse_without_networks(self, option: str) -> None:
+        """Raise on an option for networks if there are only forests or linear models."""
+        if self.about("networks"):
+            return
+        if self.about("linear"):
+            raise SpecError(
+                f"{option}: applies to networks only; of a linear model, leaveout rows RESULT.json "
+                "--data FILE says which answers change, and leaveout guard FOLDER --epsilon 0.2 "
+                "ROWS.csv needs no bounds"
+            )
+        if self.about("forests"):
             raise SpecError(
                 f"{option}: applies to networks only; for a forest, the guard itself finds "
                 "exactly which answers a row's deletion changes: leaveout guard FOLDER "

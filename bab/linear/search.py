@@ -381,10 +381,12 @@ class Search:
             reason, detail = "time", "it did not run long enough"
             if not self.late and not self.interrupted:
                 reason = "numerical"
-                detail = "it also covers rounding, mixtures of listed values and of rival labels"
+                detail = "the upper bound also covers mixtures of listed values, and rounding"
                 lost = np.max([each > _FAR for each in self.slack], axis=0)
                 if lost[self.bounds.max(axis=0).argmax()]:
-                    detail = f"of {np.count_nonzero(lost):,} members too little is known"
+                    count = int(np.count_nonzero(lost))
+                    noun = "member" if count == 1 else "members"
+                    detail = f"too little is known of {count:,} {noun}; a larger penalty helps"
         worst = self.bounds.max(axis=0)
         return SearchResult(
             label=self.label, lower=self.lower, upper=max(upper, self.lower), witness=self.best,

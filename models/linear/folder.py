@@ -214,8 +214,9 @@ class LinearFolder(ModelFolder):
                 raise LinearError(f"the fit cannot be proved: {error}") from None
             if not np.isfinite(radius):
                 raise LinearError(
-                    "the fit is not proved to be near a minimum, which there may not be without a "
-                    "penalty: set a penalty, or drop columns that depend on the others"
+                    "the coefficients are not proved to be near a minimum: set a penalty if there "
+                    "is none, drop columns that depend on others, or pass the very rows and labels "
+                    "that they were fitted to"
                 )
             squares += float(no_less((lengths(lengths(at.R)) * radius) ** 2))
             for R in at.R.reshape(*theta.shape, -1):

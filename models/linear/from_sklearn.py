@@ -121,9 +121,10 @@ def from_sklearn(
         raise LinearError(f"{type(last).__name__} cannot be read: {error}") from None
     if gradient > max(wanted, _SMALL * float(fit.weights.sum())):
         warnings.warn(
-            f"{type(last).__name__} stopped at a gradient of norm {gradient:.2g}, so refits of "
-            "its kind may differ from the minima that members are: set a lower tol, or "
-            "tolerance='measured'",
+            f"{type(last).__name__} stopped before its minimum, at a gradient of norm "
+            f"{gradient:.2g}: the claims are about exact minima, and its own refits may differ "
+            "from them; fit with tol=1e-10 to come close, or cover them by tolerance='measured', "
+            "with wider bounds",
             stacklevel=2,
         )
     weighted = getattr(last, "class_weight", None)

@@ -90,7 +90,7 @@ class LinearSubject:
         yield f"{self._claim_words()}, {over if self._change is None else self._change}"
         yield f"linear model {self.path} (SHA-256 {self.sha256})"
         exactly = (
-            "the exact minimum without them"
+            ("the exact minimum" if self._change else "the exact minimum without them")
             if self.tolerance == 0
             else f"any coefficients with a gradient of at most {number(self.tolerance)}"
         )

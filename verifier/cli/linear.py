@@ -271,6 +271,8 @@ def _training_table(report: LinearReport) -> str:
         rows.append(("from minimum", said))
     rows += [("seconds", f"{report.seconds:.1f}"), *file_lines(folder.files)]
     rows.append(("next", f"leaveout verify {folder.directory / 'linear.spec'}"))
+    if folder.model.labels:
+        rows.append(("", f"leaveout guard {folder.directory} --epsilon 0.2 ROWS.csv"))
     rows.append(
         ("", f"leaveout linear delete {folder.directory} {(group and 'GROUP') or 'ROW'}...")
     )

@@ -119,7 +119,7 @@ class ChangeCheck(StatementCheck[ChangeJob]):
     @property
     def facts(self) -> tuple[BoxRecord, int]:
         """See `StatementCheck.facts`."""
-        return box_record(self.job.about.box), self.job.about.members
+        return box_record(self.job.about.box), 0
 
     @property
     def labels(self) -> list[int | None]:

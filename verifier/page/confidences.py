@@ -68,6 +68,11 @@ def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
     reading = _read_run_spec(run)
     resolver = reading.resolver()
     written = {each.name: each for each in reading.checked.statements}
+    if run.report.models and all(each.model == "linear" for each in run.report.models):
+        raise PageError(
+            f"--data: for a linear model, leaveout rows {run.name} --data FILE says which answers "
+            "change, and without whom"
+        )
     gathered: dict[tuple[str, str, BoxRecord], tuple[_Question, list[Result]]] = {}
     for result in bounded:
         if result.name not in written:

@@ -262,7 +262,7 @@ class LinearChanges(Engine[ChangeJob]):
             label=one, label_name=job.about.label_name(one), witness=None,
             example=None if witness is None else self._example(job, witness),
             seconds=round(time.perf_counter() - began, 3), engine="linear", solver=None,
-            reason=reason, box=box_record(job.about.box), members=job.about.members,
+            reason=reason, box=box_record(job.about.box), members=0,
         )  # fmt: skip
 
     def _certify(self, job: ChangeJob, label: int | None, upper: float) -> None:

@@ -274,10 +274,10 @@ class LinearBook:
             if again.with_margin(again.upper) > claim.upper:
                 again.run()
             now = again.with_margin(again.upper)
-            if now > claim.upper:
+            if now > claim.upper + 1e-6 * (1.0 + abs(claim.upper)):
                 names = ", ".join(claim.names)
                 self.target.notes.append(f"{names}: the certificate proves only {now!r}")
-                claim.upper = now
+            claim.upper = max(claim.upper, now)
             # Differences need no multipliers, and two labels no means.
             arrays = dict(zip(claim.rivals, again.t, strict=False))
             for rival, weights in zip(

@@ -255,6 +255,12 @@ def find_rows(records: Sequence[RowRecord], name: str) -> RowList:
 def _nothing(report: Report) -> str:
     if any(each.is_sampled for each in report.results):
         return DRAWN_ALONE
+    if any(each.model == "linear" for each in report.models):
+        return (
+            "the results say nothing about single rows: no statement is about the labels of "
+            "leave_one_out(L), such as 'find bound: least b per label such that forall x in X, M "
+            "in F: confidence(L, x) > b => label(M, x) == label(L, x)'"
+        )
     again = f"leaveout verify {report.spec} --json FILE"
     return (
         "the results say nothing about single rows: either an earlier version wrote them "

@@ -219,7 +219,10 @@ def _change_phrase(asked: Asked, family: Expression) -> str:
     if call.function == "add_one":
         return "stays the same if one more record, of any label, is added to the training records"
     rows = asked.number(asked.resolver.bound_arguments(call)["rows"]) or 0.0
-    who = f"of the {asked.result.members:,} training records"
+    known = asked.model
+    who = "of the training records"
+    if known is not None and known.rows is not None:
+        who = f"of the {known.rows:,} training records"
     few = f"any one {who} is" if rows == 1 else f"any {rows:,.0f} {who}, or fewer, are"
     if call.function == "leave_out":
         return f"stays the same if {few} left out of training"
