@@ -33,7 +33,7 @@ def test_such_cases_are_right(number):
 @pytest.mark.parametrize(
     ("number", "believed"),
     [
-        (39, {"_Networks.other_claim": "", "_Asked.other_results": ""}),
+        (39, {"_Networks.other_claim": "", "StatementCheck.other_results": ""}),
         (51, {"_padding": 1e9}),
         (15, {"_Points._key": b""}),
         (19, {"_normal_form": 0}),
