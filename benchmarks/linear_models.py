@@ -2,6 +2,8 @@
 
     python benchmarks/linear_models.py [--data FOLDER] [--time SECONDS] [--check PAIRS]
     python benchmarks/linear_models.py --small
+    python benchmarks/linear_models.py --rows 1000000
+    python benchmarks/linear_models.py --deletions 200
 
 FOLDER holds ``adult_lucid21.npz`` and others of its kind, and ``adult.data`` with ``adult.test``;
 ``--small`` takes the patients that scikit-learn ships. Logistic regressions with penalty 1 print a
@@ -9,6 +11,10 @@ line each: CPU seconds of the fit and of all members, of which some are refitted
 label over [0, 1]^d; the test answers that no row changes, that some row changes, and those open;
 accuracy; milliseconds of the guard's answers. Ratios are to the prototype's CPU seconds for all
 members.
+
+``--rows`` draws a table of 100 columns, and prints CPU seconds of fit and members, the most memory
+that was held, and the guard's times. ``--deletions`` deletes rows of Adult one after the other, and
+prints CPU seconds of each, with files, and the largest proved distance to the minimum.
 
 Then the guard is compared with all members at every test point, each evaluated with its radius; and
 ``--check`` pairs of a row and a point, those nearest to a tie, with the model fitted without the
@@ -19,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import resource
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -36,7 +43,7 @@ from leaveout.kernel.family import Family
 from leaveout.kernel.model import LinearModel
 from leaveout.models.linear.family import bound_members
 from leaveout.models.linear.fit import coefficients_of
-from leaveout.models.linear.folder import LinearFolder
+from leaveout.models.linear.folder import LinearFolder, delete_rows
 from leaveout.models.linear.training import train_linear
 from leaveout.models.reading import Reading
 from leaveout.verifier.guard.linear import LinearLeakTest, known_members
@@ -214,6 +221,44 @@ def _left_out(model: LinearModel, row: int) -> Floats:
     return t
 
 
+def measure_rows(rows: int) -> None:
+    """Print what a table of random rows costs."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(rows, 100))
+    y = X @ rng.normal(size=100) + rng.logistic(size=rows)
+    case = plain_case("rows", X, (y > np.median(y)).astype(float), X[:_FEW], np.zeros(_FEW))
+    began = time.process_time()
+    model = replace(case.model, coefficients=coefficients_of(case.model.problems))
+    fit, began = time.process_time() - began, time.process_time()
+    family = bound_members(model)
+    bounded = time.process_time() - began
+    held = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    test = LinearLeakTest(family)
+    taken = np.array([_milliseconds(test, x) for x in rng.uniform(size=(_FEW, 100))])
+    print(
+        f"{rows:,} x 100: fit {fit:.1f} s, members {bounded:.1f} s, at most {held:.2f} GB; "
+        f"guard ms {np.median(taken):.2f}, {np.quantile(taken, 0.99):.2f}, {taken.max():.2f}"
+    )
+
+
+def measure_deletions(source: Path, count: int) -> None:
+    """Print what deletions cost, one after the other, and how far from the minimum they end."""
+    seconds, apart = [], []
+    with tempfile.TemporaryDirectory(prefix="leaveout-") as name:
+        folder = Path(name) / "model"
+        train_linear(source, folder, test_share=0)
+        rows = len(LinearFolder.read(folder).model.X)
+        for row in np.random.default_rng(0).choice(rows, count, replace=False).tolist():
+            began = time.process_time()
+            delete_rows(folder, [str(row)])
+            seconds.append(time.process_time() - began)
+            apart.append(LinearFolder.read(folder).receipt.coefficients)
+    print(
+        f"{source.stem}: {count} deletions, {np.median(seconds):.2f} s each, at most "
+        f"{max(apart):.1e} from the minimum"
+    )
+
+
 def main() -> None:
     """Read the options, and print."""
     parser = argparse.ArgumentParser(
@@ -224,7 +269,15 @@ def main() -> None:
     parser.add_argument("--check", type=int, default=2000, metavar="PAIRS")
     parser.add_argument("--only", nargs="*", metavar="NAME", help="files without .npz, or tables")
     parser.add_argument("--small", action="store_true", help="the patients alone")
+    parser.add_argument("--rows", type=int, help="of a random table")
+    parser.add_argument("--deletions", type=int, help="from Adult")
     arguments = parser.parse_args()
+    if arguments.rows:
+        measure_rows(arguments.rows)
+    if arguments.deletions:
+        measure_deletions(arguments.data / "adult_lucid21.npz", arguments.deletions)
+    if (arguments.rows or arguments.deletions) and not arguments.small:
+        return
     if not arguments.small and not (arguments.data / "adult_lucid21.npz").exists():
         parser.error(f"no adult_lucid21.npz in {arguments.data}; name its folder with --data")
     print(

@@ -219,28 +219,6 @@ class Family:
         reach = [region.reach(folded) for _, _, folded in self.folds(score)]
         return self.slack(score, region.sizes, reach, region.roundings)
 
-    def leak_bounds(
-        self,
-        region: Region,
-        label: int,
-        rival: int,
-        first: int,
-        last: int,
-        t: Floats,
-        slack: Floats,
-    ) -> Floats:
-        """Bound N's margin of a label where members of some units do not put it above a rival.
-
-        Parameters
-        ----------
-        t : ndarray, shape (last - first,)
-            Multipliers of at least 0.
-        slack : ndarray, shape (units,)
-            From `slack_over`.
-        """  # fmt: skip
-        score = self.margin(label, rival)
-        return self.bounds(region, score, self.apart(score, first, last), slack[first:last], t)
-
     def bounds(
         self,
         region: Region,

@@ -170,14 +170,12 @@ class Curvature:
     gram: Floats  # shape (rows, outputs, outputs): z' z
     gap: Floats  # shape (rows,) or empty
     norms: Floats  # shape (rows, outputs): at least those of z
-    gradient: Floats  # shape (outputs * columns,): F's at theta, in these coordinates
-    residue: float  # at least its norm
+    residue: float  # at least the norm of F's gradient at theta, in these coordinates
     fourth: float  # at least the root of sum of D (z' u)^4 for any u of length 1
     spread: float  # at least the largest norm of a z, of softmax of a difference of two
     slip: float  # at least what rounding changes in a z, Euclidean
     relative: float  # error of the curvatures
     eta: float  # F's curvature lies between 1 - eta and 1 + eta
-    off: float  # error of a fitted score
 
     @property
     def floor(self) -> float:
@@ -303,8 +301,8 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
     need(np.isfinite([eta, residue, spread, slip, total]), "the problem is beyond float64")
     return Curvature(
         theta, R, sizes, slope, curve, lost, gram, gap, no_less(norms + slip),
-        gradient, residue, wide, spread, slip,
-        float(no_less(relative + 4 * UNIT)), eta, off,
+        residue, wide, spread, slip,
+        float(no_less(relative + 4 * UNIT)), eta,
     )  # fmt: skip
 
 

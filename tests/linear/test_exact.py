@@ -16,7 +16,7 @@ from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.family import bound_members, refine
 from leaveout.models.linear.fit import coefficients_of
 
-from support.linear_problems import random_model, seeds
+from support.linear_problems import leak_bounds, random_model, seeds
 
 
 def model_of(seed: int, kind: str, *, grouped: bool) -> LinearModel:
@@ -62,7 +62,7 @@ def test_claims_agree(seed, kind, label):
     region = Region.of(model.design, lower, lower + rng.uniform(0, 2, model.inputs))
     t = rng.uniform(0, 2, len(family))
     slack = family.slack_over(family.margin(label, 1 - label), region)
-    bound = family.leak_bounds(region, label, 1 - label, 0, len(family), t, slack)
+    bound = leak_bounds(family, region, label, 1 - label, (0, len(family)), t, slack)
     upper = float(bound.max())
     check_leaks(family, region, label, upper, {1 - label: t})
     exact.check_leaks(model, family, region, label, upper, {1 - label: t})

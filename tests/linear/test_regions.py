@@ -18,7 +18,7 @@ from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.family import bound_members, centre, hints_of, refine
 from leaveout.models.linear.fit import coefficients_of
 
-from support.linear_problems import random_design, random_model, random_region, seeds
+from support.linear_problems import leak_bounds, random_design, random_model, random_region, seeds
 
 
 @settings(max_examples=150)
@@ -91,8 +91,8 @@ def test_no_input_leaks_above_its_bound(seed, kind, grouped):
                 continue
             slack = family.slack_over(family.margin(label, rival), region)
             tried = [
-                family.leak_bounds(
-                    region, label, rival, 0, len(family), np.full(len(family), t), slack
+                leak_bounds(
+                    family, region, label, rival, (0, len(family)), np.full(len(family), t), slack
                 )
                 for t in (0.0, 0.5, 1.0, 1.5)
             ]
@@ -136,7 +136,7 @@ def test_bounds_are_those_of_a_linear_programme(seed):
     slack = family.slack_over(family.margin(1, 0), region)
     grid = np.r_[0.0, np.geomspace(1e-3, 1e3, 600)]
     tried = [
-        family.leak_bounds(region, 1, 0, unit, unit + 1, np.array([t]), slack)[0] for t in grid
+        leak_bounds(family, region, 1, 0, (unit, unit + 1), np.array([t]), slack)[0] for t in grid
     ]
     if found.status == 0:
         assert min(tried) >= -found.fun - 1e-9

@@ -147,3 +147,9 @@ def random_region(rng: np.random.Generator, design: Design) -> tuple[Region, np.
     for at, rows in choices:
         points[:, at] = rows[rng.integers(0, len(rows), len(points))]
     return Region.of(design, lower, upper, choices), points
+
+
+def leak_bounds(family, region, label, rival, units, t, slack):
+    """Bound N's margin of a label where members of some units do not put it above a rival."""
+    score, (first, last) = family.margin(label, rival), units
+    return family.bounds(region, score, family.apart(score, first, last), slack[first:last], t)
