@@ -22,7 +22,7 @@ TINY = 2.0**-1000
 """Far above what underflow can lose in a sum that is told."""
 
 
-class Rejected(ValueError):  # noqa: N818 - what a check says, not a failure of the program
+class Rejected(Exception):  # noqa: N818 - what a check says, not a failure of the program
     """A step does not hold."""
 
 

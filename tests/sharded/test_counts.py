@@ -13,11 +13,11 @@ from scipy.stats import binom
 
 import leaveout
 from leaveout.errors import SpecError
+from leaveout.kernel.values import Given, Range
 from leaveout.verifier.audits.adaptive import Audit
 from leaveout.verifier.audits.membership import Events, read_audit, read_counts
 from leaveout.verifier.checker import RejectedError, check
 from leaveout.verifier.checker.estimates.file import Counts
-from leaveout.verifier.checker.expressions.given import Given, Range
 from leaveout.verifier.checker.services.functions import unlearns
 from leaveout.verifier.cli import run
 

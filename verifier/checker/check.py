@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.values import HeldFile
 from leaveout.verifier.checker.arithmetic import EXACT, FLOATS, Arithmetic
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.ensembles.claims import ForestResultPart, ForestsPart, ForestSubject
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.expressions.given import HeldFile
 from leaveout.verifier.checker.expressions.parts import StatementPart, ValuesPart
 from leaveout.verifier.checker.expressions.statements import Statements, ValueSubject
 from leaveout.verifier.checker.files import found_file
@@ -221,7 +222,7 @@ class _Checker:
             # Overflow of float64 is detected where it matters.
             with np.errstate(over="ignore", invalid="ignore"):
                 leaves, subject = walk()
-        except RejectedError as error:
+        except Rejected as error:
             what = name if label is None else f"{name}, label {label}"
             raise RejectedError(f"{self.certificate.path}: rejected: {what}: {error}") from None
         except RecursionError:

@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.values import number
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.expressions.given import number
 from leaveout.verifier.checker.inputs import Inputs, runs
 from leaveout.verifier.checker.manifest import DrawPart, SampledPart
 from leaveout.verifier.checker.question import Question, Subject

@@ -20,12 +20,12 @@ from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.files.certificate import claim_part, question_part
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.encoders import Box
+from leaveout.kernel.values import HeldFile
 from leaveout.specs import Find
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import Checked
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.ensembles.claims import ForestSubject
-from leaveout.verifier.checker.expressions.given import HeldFile
 from leaveout.verifier.checker.expressions.parts import Part, StatementPart
 from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.files import BoxPart, FilePart

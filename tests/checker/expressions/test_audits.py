@@ -16,8 +16,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from leaveout.errors import LeaveoutError
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.values import Given, HeldFile
 from leaveout.verifier.audits.membership import advantage, read_audit
-from leaveout.verifier.checker import CertificateError, RejectedError
+from leaveout.verifier.checker import CertificateError
 from leaveout.verifier.checker.estimates import functions
 from leaveout.verifier.checker.estimates.file import Counts, read_trials
 from leaveout.verifier.checker.estimates.functions import (
@@ -33,7 +35,6 @@ from leaveout.verifier.checker.estimates.functions import (
     scores,
     train_line,
 )
-from leaveout.verifier.checker.expressions.given import Given, HeldFile
 
 from support.audits import arrays_of, views_arrays
 
@@ -255,16 +256,16 @@ def test_a_leak_shows_and_more_confidence_shows_less(tmp_path, snapshot):
 def test_what_cannot_be_asked_is_refused(tmp_path, snapshot):
     path = written(tmp_path, arrays_of((1, 2, 1, 2)))
     for confidence in (None, Fraction(0), Fraction(1), Fraction(2)):
-        with pytest.raises(RejectedError) as told:
+        with pytest.raises(Rejected) as told:
             bounds(path, confidence)
         assert str(told.value) == snapshot
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         bounds(path, unit="records")
     assert str(told.value) == snapshot
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         bounds(path, unit="events")
     assert str(told.value) == snapshot
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         membership_advantage(Given({"audit": "audit"}, {}, Fraction(1, 2)))
     assert str(told.value) == snapshot
 
@@ -293,7 +294,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path, snapshot):
 )
 def test_files_that_hold_no_trials_are_refused(tmp_path, change, snapshot):
     arrays = views_arrays(np.random.default_rng(0), 2, 1, original=False)
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         read_trials(written(tmp_path, arrays | change))
     assert str(told.value) == snapshot
 
@@ -313,7 +314,7 @@ def test_files_that_hold_no_trials_are_refused(tmp_path, change, snapshot):
 )
 def test_files_that_hold_no_counts_are_refused(tmp_path, change, snapshot):
     arrays = arrays_of((1, 2, 1, 2), (1, 2, 1, 2))
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         read_trials(written(tmp_path, arrays | change))
     assert str(told.value) == snapshot
 

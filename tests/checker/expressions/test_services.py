@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.values import Given, HeldFile, Range
 from leaveout.models.sharded import ServiceSettings, guarantee
 from leaveout.verifier.audits.adaptive import Duplicated
-from leaveout.verifier.checker import RejectedError
-from leaveout.verifier.checker.expressions.given import Given, HeldFile, Range
 from leaveout.verifier.checker.services import functions
 from leaveout.verifier.checker.services.functions import (
     Service,
@@ -275,7 +275,7 @@ def test_trials_happen_as_often_as_was_computed():
     ],
 )
 def test_settings_of_which_nothing_is_known_are_refused(tmp_path, text, snapshot):
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         sharded(Given({"path": held(tmp_path, text)}))
     assert str(told.value) == snapshot
 
@@ -283,7 +283,7 @@ def test_settings_of_which_nothing_is_known_are_refused(tmp_path, text, snapshot
 def test_other_bytes_than_the_digest_says_are_refused(tmp_path, snapshot):
     found = held(tmp_path, PRIVATE)
     found.path.write_text(PRIVATE.replace("0.001", "0.0001"))
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         read_service(found.path, found.sha256)
     assert str(told.value) == snapshot
 
@@ -329,12 +329,12 @@ def test_no_proof_whatever_it_holds_shows_what_is_false(tmp_path_factory, text, 
     found = sharded(Given({"path": held(folder, text)}))
     try:
         got = claim(found, proof, alpha=Fraction(1, 10**7), gamma=0)
-    except RejectedError as error:
+    except Rejected as error:
         assert "\n" not in str(error)
     else:
         assert got is not True
     try:
         got = claim(found, proof, alpha=30_000, beta=Fraction(999, 1000), gamma=Fraction(9, 10))
-    except RejectedError:
+    except Rejected:
         return
     assert got is not False

@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.values import Given, Range, compare, number
 from leaveout.verifier.checker import RejectedError
 from leaveout.verifier.checker.expressions import functions
 from leaveout.verifier.checker.expressions.functions import Known
-from leaveout.verifier.checker.expressions.given import Given, Range, compare, number
 from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     BinderPart,
@@ -136,7 +137,7 @@ def claims(draw, depth=3):
 def test_a_claim_is_accepted_exactly_if_it_holds(drawn):
     claim, holds = drawn
     checked(claim, "proved" if holds else "refuted")
-    with pytest.raises(RejectedError, match="it is claimed to be"):
+    with pytest.raises(Rejected, match="it is claimed to be"):
         checked(claim, "refuted" if holds else "proved")
 
 
@@ -170,7 +171,7 @@ def test_of_what_is_sought_no_wrong_bound_is_accepted(lower, upper, level, opera
     true = 0 < len(holding) < 30 and lower <= max(holding) <= upper
     try:
         checked(claim, find=find)
-    except RejectedError:
+    except Rejected:
         assert not (true and exact)
     else:
         assert true
@@ -184,7 +185,7 @@ def test_the_least_number_is_sought_from_the_other_side(lower, upper, level):
     true = bool(holding) and lower <= min(holding) <= upper
     try:
         checked(claim, find=FindPart("least", "r", str(lower), str(upper)))
-    except RejectedError:
+    except Rejected:
         assert not true
     else:
         assert true
@@ -194,10 +195,10 @@ def test_a_number_that_is_compared_is_held_against_both_ends(snapshot):
     claim = BinaryPart(">=", call("vague", edits=of(3)), NamePart("b"))
     checked(claim, find=FindPart("greatest", "b", "6/10", "7/10"))
     for ends in (("61/100", "7/10"), ("6/10", "69/100"), (None, "69/100")):
-        with pytest.raises(RejectedError) as told:
+        with pytest.raises(Rejected) as told:
             checked(claim, find=FindPart("greatest", "b", *ends))
         assert str(told.value) == snapshot
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         checked(claim, find=FindPart("least", "b", "6/10", "7/10"))
     assert str(told.value) == snapshot
 
@@ -205,7 +206,7 @@ def test_a_number_that_is_compared_is_held_against_both_ends(snapshot):
 def test_two_calls_of_one_site_are_two_calls():
     few, many = call("share", 0, edits=of(2)), call("share", 0, edits=of(9))
     part = BinaryPart(">=", many, of("1/2"))
-    with pytest.raises(RejectedError):
+    with pytest.raises(Rejected):
         checked(BinaryPart("and", BinaryPart(">=", few, of("1/2")), part))
 
 
@@ -214,9 +215,9 @@ def test_what_the_prover_left_is_found_for_its_call_alone(snapshot):
     arrays = {"a": {"value": np.array([7])}, "b": {"value": np.array([8])}}
     found = checked(claim, proofs={"4": "a", "5": "b"}, arrays=arrays)
     assert found.told == snapshot
-    with pytest.raises(RejectedError):
+    with pytest.raises(Rejected):
         checked(claim, proofs={"4": "b"}, arrays=arrays)
-    with pytest.raises(RejectedError) as refused:
+    with pytest.raises(Rejected) as refused:
         checked(claim)
     assert str(refused.value) == snapshot
 
@@ -225,19 +226,19 @@ def test_several_sampled_numbers_share_the_risk(snapshot):
     one = BinaryPart("<=", call("sampled", 0), of("9/10"))
     checked(one, confidence="9/10")
     both = BinaryPart("and", one, BinaryPart("<=", call("sampled", 0, edits=of(1)), of("95/100")))
-    with pytest.raises(RejectedError):
+    with pytest.raises(Rejected):
         checked(both, confidence="9/10")
     wider = BinaryPart("<=", call("sampled", 0), of("95/100"))
     other = BinaryPart("<=", call("sampled", 0, edits=of(1)), of("95/100"))
     checked(BinaryPart("and", wider, other), confidence="9/10")
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         checked(one)
     assert str(told.value) == snapshot
     over = ForAllPart((BinderPart("z", ListPart((of(1),))),), one)
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         checked(over, confidence="9/10")
     assert str(told.value) == snapshot
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         checked(one, confidence="1")
     assert str(told.value) == snapshot
 
@@ -259,7 +260,7 @@ def test_several_sampled_numbers_share_the_risk(snapshot):
 )
 def test_what_says_nothing_is_refused(claim, snapshot):
     lets = {"loop": BinaryPart("<", NamePart("loop"), of(1))}
-    with pytest.raises(RejectedError) as told:
+    with pytest.raises(Rejected) as told:
         checked(claim, lets=lets)
     assert str(told.value) == snapshot
 
@@ -281,7 +282,7 @@ def test_numbers_are_shown_as_decimals_where_they_are():
         "0.5", "-0.375", "7", "1/3", "0.001",
     ]  # fmt: skip
     assert decimal(Fraction(0.1)).startswith("about 0.1")
-    with pytest.raises(RejectedError):
+    with pytest.raises(Rejected):
         number("--1")
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_predictions
+from leaveout.kernel.values import Given
 from leaveout.models.votes import Ballots
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.expressions.given import Given
 from leaveout.verifier.checker.voting import functions
 from leaveout.verifier.checker.voting.run_offs import (
     refuse_scores,

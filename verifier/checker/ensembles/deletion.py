@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.files import TABLE, open_text_file
+from leaveout.kernel.values import Compared, Given, HeldFile
 from leaveout.verifier.checker.ensembles.files import Answering, Exact, Tree, read_forest
 from leaveout.verifier.checker.ensembles.training import train, without
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
-from leaveout.verifier.checker.expressions.given import Compared, Given, HeldFile
 
 Numbers = NDArray[Any]
 

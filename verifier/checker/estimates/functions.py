@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.values import Given, Range
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.estimates.file import Audit, Counts, Floats, Seen, read_trials
-from leaveout.verifier.checker.expressions.given import Given, Range
 from leaveout.verifier.checker.rationals import (
     down,
     least_probability,

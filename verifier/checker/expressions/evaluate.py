@@ -9,10 +9,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
-from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.expressions.functions import FUNCTIONS
-from leaveout.verifier.checker.expressions.given import (
+from leaveout.kernel.values import (
     Compared,
     Given,
     HeldFile,
@@ -21,6 +18,9 @@ from leaveout.verifier.checker.expressions.given import (
     compare,
     number,
 )
+from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
+from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.expressions.functions import FUNCTIONS
 from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,
     CallPart,
@@ -227,7 +227,7 @@ class Evaluation:
             values = {name: self.value(each, bound) for name, each in part.given.items()}
             proof = self.proof(key_of(part.number, mentioned)) if _has_key(mentioned) else {}
             found = known.check(
-                Given(values, proof, self.confidence, self.told.append, self.arithmetic)
+                Given(values, proof, self.confidence, self.told.append, exact=self.arithmetic.exact)
             )
             right = {"number": Range, "claim": bool | None}.get(known.result)
             if right is not None and not isinstance(found, right):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
+from leaveout.kernel.values import Given
 from leaveout.names import find_reference
-from leaveout.verifier.checker.expressions.given import Given
 
 Checks: TypeAlias = Callable[[Given], object]
 """Computes a call: returns a Range, True, False or None for a claim, else an object."""

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.kernel.values import Given, HeldFile
 from leaveout.models import Family, Members, Network, load_family, load_network
 from leaveout.models.archive import array_names, read_arrays
+from leaveout.verifier.checker.arithmetic import EXACT, FLOATS
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
-from leaveout.verifier.checker.expressions.given import Given, HeldFile
 from leaveout.verifier.checker.files import SERVED, BoxPart, ChoicesPart
 from leaveout.verifier.checker.inputs import Inputs, read_box
 from leaveout.verifier.checker.leaks import prepare_leaks
@@ -163,7 +164,7 @@ def _prove(given: Given, served: Access, share: Share, arrays: TreeArrays, name:
     # Overflow of float64 is detected where it matters.
     with np.errstate(over="ignore", invalid="ignore"):
         try:
-            ready = prepare_leaks(served.question(share), given.arithmetic)
+            ready = prepare_leaks(served.question(share), EXACT if given.exact else FLOATS)
             part = arrays.tree(name, leaks=True)
             tree = make_tree(ready.tree(part, share.label), ready.shape(share.label), share.bound)
             Walk(ready.space(share.label), tree, share.bound).run()

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from leaveout.files import SETTINGS, read_whole, why_unread
+from leaveout.kernel.values import Given
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.estimates.file import Counts
-from leaveout.verifier.checker.expressions.given import Given
 from leaveout.verifier.checker.rationals import (
     EXACT_TRIALS,
     Enclosure,

@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.values import Given, Range, Text
 from leaveout.models.ballots import Ballots, read_ballots
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.expressions.given import Given, Range, Text
 from leaveout.verifier.checker.voting.plurality import FAR, Counts, Flags
 from leaveout.verifier.checker.voting.run_offs import (
     RunOffsAtStake,

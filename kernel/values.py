@@ -1,4 +1,4 @@
-"""Arguments of the checker's functions, and what these can report."""
+"""Numbers between bounds, and the arguments of the kernel's functions."""
 
 from __future__ import annotations
 
@@ -12,8 +12,18 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
-from leaveout.verifier.checker.errors import RejectedError
+from leaveout.kernel.numbers import Rejected
+
+Arrays: TypeAlias = Mapping[str, NDArray[Any]]
+
+Ask: TypeAlias = Callable[[str, Arrays], Arrays]
+"""How the kernel asks for hints: what it wants, and what it knows; any answer may come back."""
+
+
+def nothing(what: str, known: Arrays) -> Arrays:
+    """Answer no question."""
+    return {}
+
 
 End: TypeAlias = Fraction | float
 """A fraction, or one of the infinities."""
@@ -46,7 +56,7 @@ class Range:
     def exact_value(self) -> Fraction:
         """The number; raises if it is not known exactly."""
         if self.lower != self.upper or isinstance(self.lower, float):
-            raise RejectedError("a number must be known exactly, but is only bounded")
+            raise Rejected("a number must be known exactly, but is only bounded")
         return self.lower
 
     def short(self) -> Range:
@@ -55,7 +65,7 @@ class Range:
             if isinstance(end, Fraction) and (
                 max(end.numerator.bit_length(), end.denominator.bit_length()) > _MOST_BITS
             ):
-                raise RejectedError(f"a number needs more than {_MOST_BITS:,} bits")
+                raise Rejected(f"a number needs more than {_MOST_BITS:,} bits")
         return self
 
     def __neg__(self) -> Range:
@@ -80,7 +90,7 @@ class Range:
 
     def __truediv__(self, other: Range) -> Range:
         if other.lower <= 0 <= other.upper:
-            raise RejectedError("it divides by a number that may be 0")
+            raise Rejected("it divides by a number that may be 0")
         ends = [Fraction(0) if isinstance(e, float) else 1 / e for e in (other.upper, other.lower)]
         return self * Range(ends[0], ends[1])
 
@@ -105,9 +115,9 @@ def number(text: str) -> Fraction:
     """Read a fraction from a manifest."""
     top, _, bottom = text.partition("/")
     if len(text) > 2000 or not (top.removeprefix("-").isdecimal() and text.isascii()):
-        raise RejectedError(f"{text[:40]!r} is not a fraction")
+        raise Rejected(f"{text[:40]!r} is not a fraction")
     if (bottom and not (bottom.isdecimal() and int(bottom))) or text.endswith("/"):
-        raise RejectedError(f"{text[:40]!r} is not a fraction")
+        raise Rejected(f"{text[:40]!r} is not a fraction")
     return Fraction(int(top), int(bottom or 1))
 
 
@@ -157,53 +167,54 @@ class Given:
     proof: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     confidence: Fraction | None = None
     tell: Callable[[str], None] = lambda line: None
-    arithmetic: Arithmetic = FLOATS
+    ask: Ask = nothing
+    exact: bool = False
 
     def number(self, name: str) -> Fraction:
         """Return an exactly known number."""
         value = self.values.get(name)
         if not isinstance(value, Range):
-            raise RejectedError(f"{name!r} is not a number")
+            raise Rejected(f"{name!r} is not a number")
         return value.exact_value
 
     def whole(self, name: str) -> int:
         """Return a non-negative whole number; raises as `number` does."""
         value = self.number(name)
         if value.denominator != 1 or value < 0:
-            raise RejectedError(f"{name!r} is {value}, not a whole number of at least 0")
+            raise Rejected(f"{name!r} is {value}, not a whole number of at least 0")
         return value.numerator
 
     def word(self, name: str, *words: str) -> str | None:
         """Return a bare word, one of those listed; None if it is absent."""
         value = self.values.get(name)
         if value is not None and value not in words:
-            raise RejectedError(f"{name!r} is not one of {', '.join(words)}")
+            raise Rejected(f"{name!r} is not one of {', '.join(words)}")
         return None if value is None else str(value)
 
     def file(self, name: str = "path") -> HeldFile:
-        """Return a file; raises RejectedError for anything else."""
+        """Return a file; raises Rejected for anything else."""
         value = self.values.get(name)
         if not isinstance(value, HeldFile):
-            raise RejectedError(f"{name!r} is not a file")
+            raise Rejected(f"{name!r} is not a file")
         return value
 
     def value_of_kind(self, name: str, kind: type[_Kind], what: str) -> _Kind:
-        """Return another function's result; raises RejectedError if it is of another kind."""
+        """Return another function's result; raises Rejected if it is of another kind."""
         value = self.values.get(name)
         if not isinstance(value, kind):
-            raise RejectedError(f"{name!r} is not a {what}")
+            raise Rejected(f"{name!r} is not a {what}")
         return value
 
     def array(self, name: str, dtype: type[np.generic], rank: int = 1) -> NDArray[Any]:
         """Return an array of the proof."""
         found = self.proof.get(name)
         if found is None:
-            raise RejectedError(f"its proof has no array {name!r}")
+            raise Rejected(f"its proof has no array {name!r}")
         if found.dtype != dtype or found.ndim != rank:
-            raise RejectedError(
+            raise Rejected(
                 f"array {name!r} of its proof is {found.dtype} of rank {found.ndim}, expected "
                 f"{np.dtype(dtype)} of rank {rank}"
             )
         if found.dtype.kind == "f" and not np.isfinite(found).all():
-            raise RejectedError(f"array {name!r} of its proof contains a number that is not finite")
+            raise Rejected(f"array {name!r} of its proof contains a number that is not finite")
         return found
