@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.kernel.float32 import Program, Step
 from leaveout.models.graph import Graph, Join, Layer, Stack
 from leaveout.models.onnx.operators import Affine, Constants, Relu
 
@@ -134,3 +135,35 @@ def first_flaw(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> 
                 if found.any():
                     return Flaw(node.name, int(np.argmax(found)), why)
     return None
+
+
+def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Program:
+    """Return the operators of some networks as matrices, as the kernel reads them."""
+    constants = stacked_constants(graph, parameters)
+    shapes, places = {graph.input: graph.input_shape}, {graph.input: 0}
+    steps = []
+    for node in graph.needed_nodes():
+        shape, operator = shapes[node.inputs[0]], node.operator
+        sources = tuple(places[each] for each in node.inputs)
+        if isinstance(operator, Join):
+            step = Step(sources, sign=operator.sign)
+        elif isinstance(operator, Affine):
+            width = math.prod(shape)
+            linear = operator.apply(np.eye(width).reshape(1, width, *shape), constants, False)
+            fixed = operator.apply(np.zeros((1, 1, *shape)), constants, True)
+            # The terms of a constant may cancel, but are rounded all the same.
+            size = operator.constant_magnitude(shape, constants)
+            shape = linear.shape[2:]
+            step = Step(
+                sources[:1],
+                linear.reshape(len(linear), width, -1),
+                fixed.reshape(len(fixed), -1),
+                size.reshape(len(size), -1),
+                operator.roundings(shapes[node.inputs[0]], graph.shapes) == 0,
+                regroup=operator.regrouping_bound(constants),
+            )
+        else:
+            step = Step(sources[:1])
+        steps.append(step)
+        shapes[node.output], places[node.output] = shape, len(steps)
+    return Program(math.prod(graph.input_shape), tuple(steps))

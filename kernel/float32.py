@@ -1,0 +1,267 @@
+"""Networks as a runtime computes them in float32, and how far from the exact function that is.
+
+A runtime adds at most half a unit in the last place to every product and partial sum, in whatever
+order it sums and whatever it fuses (Higham 2002, section 3.1); a partial sum is at most the sum of
+the positive terms, or of the negative ones. What an operator adds moves a form of the scores by the
+form's slope there, and that slope is known where ReLUs are surely on or surely off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leaveout.kernel.networks import Flags, Integers, Layer, positive
+from leaveout.kernel.numbers import Floats, gamma, need
+
+UNIT32, TINY32 = 2.0**-24, 2.0**-126
+"""Half a unit in the last place of 1, and the least normal number, of float32."""
+
+_MORE = 6
+"""Roundings that a runtime may add to a term: scalings, folds and fusions."""
+
+_WAYS = 4.0
+"""Operations per operator that regrouping its constants may add."""
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One operator: affine if it has a matrix, a sum or difference of two, or else a ReLU."""
+
+    sources: tuple[int, ...]  # 0 is the input, k what step k - 1 returns
+    matrix: Floats | None = None  # shape (m or 1, inputs, outputs)
+    constant: Floats | None = None  # shape (m or 1, outputs)
+    size: Floats | None = None  # the sum of the absolute terms that make up the constant
+    moves: bool = False  # whether it only moves numbers and rounds nothing
+    sign: int = 0  # of the second source
+    regroup: float = 1.0  # bounds products of its own constants that the matrix does not show
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The operators of some networks of one architecture, in order."""
+
+    inputs: int
+    steps: tuple[Step, ...]
+
+    def check(self) -> None:
+        """Refuse a program that is not well formed."""
+        widths = [self.inputs]
+        for step in self.steps:
+            need(step.sources and all(0 <= s < len(widths) for s in step.sources), "a source")
+            width = widths[step.sources[0]]
+            if step.matrix is not None:
+                fixed = step.constant is not None and step.size is not None
+                need(fixed and step.matrix.ndim == 3 and step.matrix.shape[1] == width, "a matrix")
+                assert step.constant is not None and step.size is not None
+                width = step.matrix.shape[2]
+                for each in (step.constant, step.size):
+                    need(each.ndim == 2 and each.shape[1] == width, "a constant")
+                need(np.isfinite(step.matrix) & np.isfinite(step.constant[:, None]), "a number")
+                need(step.size >= np.abs(step.constant), "a sum of absolute terms")
+            elif step.sign:
+                need(len(step.sources) == 2 and widths[step.sources[1]] == width, "a join")
+            widths.append(width)
+
+    def layers(self) -> list[Layer]:
+        """Fold what lies between two ReLUs into one affine map.
+
+        In float64: the fold rounds far less than float32, of the same terms, is charged for.
+        """
+        eye = np.eye(self.inputs)[None]
+        forms: list[tuple[dict[int, Floats], Floats]] = [({0: eye}, np.zeros((1, self.inputs)))]
+        found: list[Layer] = []
+        for step in self.steps:
+            linear, constant = forms[step.sources[0]]
+            if step.matrix is not None and step.constant is not None:
+                linear = {s: part @ step.matrix for s, part in linear.items()}
+                constant = (constant[:, None] @ step.matrix)[:, 0] + step.constant
+            elif step.sign:
+                other, added = forms[step.sources[1]]
+                linear = dict(linear)
+                for s, part in other.items():
+                    linear[s] = linear[s] + step.sign * part if s in linear else step.sign * part
+                constant = constant + step.sign * added
+            else:
+                found.append(self._layer(linear, constant))
+                width = constant.shape[1]
+                linear, constant = {len(found): np.eye(width)[None]}, np.zeros((1, width))
+            forms.append((linear, constant))
+        return [*found, self._layer(*forms[-1])]
+
+    def __len__(self) -> int:
+        return max([1, *(len(s.matrix) for s in self.steps if s.matrix is not None)])
+
+    def _layer(self, linear: dict[int, Floats], constant: Floats) -> Layer:
+        m, sources = len(self), tuple(sorted(linear))
+        weights = [linear[s].transpose(0, 2, 1) for s in sources]
+        wide = [np.ascontiguousarray(np.broadcast_to(w, (m, *w.shape[1:]))) for w in weights]
+        return Layer(sources, tuple(wide), np.broadcast_to(constant, (m, constant.shape[1])).copy())
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """What is known of the inputs and of exact pre-activations in some nodes."""
+
+    above: Floats  # shape (n, inputs): the largest input above 0
+    below: Floats  # shape (n, inputs): the largest magnitude below 0
+    low: Sequence[Floats]  # by layer, shape (n, width)
+    high: Sequence[Floats]
+
+    def take(self, nodes: Integers) -> Region:
+        """Return some of the nodes."""
+        low, high = ([part[nodes] for part in parts] for parts in (self.low, self.high))
+        return Region(self.above[nodes], self.below[nodes], low, high)
+
+
+@dataclass(frozen=True)
+class _Fused:
+    """Linear operators with no ReLU in between, which a runtime may fold into one."""
+
+    head: int
+    factor: float = 1.0
+    added: float = 0.0
+
+    def after(self, step: Step) -> _Fused:
+        assert step.matrix is not None and step.size is not None
+        terms = max(1, int(np.count_nonzero(step.matrix, axis=1).max(initial=0)))
+        largest = max(1.0, float(np.abs(step.matrix).max(initial=0)))
+        added = float(step.size.sum(axis=1).max(initial=0))
+        factor = self.factor * _WAYS * terms * largest * max(1.0, step.regroup)
+        return _Fused(self.head, factor, self.added + added)
+
+    def most(self, head: Floats) -> Floats:
+        """Bound intermediate results, by at least 1, shape (n,)."""
+        return np.asarray(np.maximum(1.0, head.sum(axis=1) + self.added) * self.factor)
+
+
+class Rounding:
+    """Errors of the networks of a program in some nodes; ``which`` is each node's network."""
+
+    def __init__(self, program: Program, which: Integers, region: Region) -> None:
+        self._program, self._which = program, which
+        self._above, self._below = [region.above], [region.below]
+        self._error = [np.zeros_like(region.above)]
+        self._added: list[Floats | None] = []
+        self._slope: dict[int, tuple[Floats, Floats]] = {}
+        self._finite: Flags = np.ones(len(which), bool)
+        self._forward(region)
+
+    def of_forms(self, forms: Floats, *, subtract: bool = False) -> Floats:
+        """Bound what rounding moves linear forms of the scores, shapes (n, r, labels) and (n, r).
+
+        The forms are of the scores as computed, but denormals may be flushed when they are read;
+        a form of two scores may also be subtracted in float32.
+        """
+        found = np.stack([self._backward(forms[:, r]) for r in range(forms.shape[1])], 1)
+        size = np.maximum(self._above[-1], self._below[-1])
+        if subtract:
+            found = found + UNIT32 * (np.abs(forms) @ size[..., None])[..., 0] + TINY32
+        else:
+            found = found + TINY32 * np.abs(forms).sum(-1)
+        # Sums of non-negative numbers: one factor covers their own rounding.
+        longest = sum(sum(s.matrix.shape[1:]) for s in self._program.steps if s.matrix is not None)
+        found = found * (1 + gamma(8 * longest + 64)) + TINY32
+        return np.where(self._finite[:, None] & (found < np.inf), found, np.inf)
+
+    def _forward(self, region: Region) -> None:
+        """Bound values, and what each operator adds: bounds of exact values keep them small."""
+        layer, runs, terms = 0, dict[int, _Fused](), {0: 0}
+        for k, step in enumerate(self._program.steps, 1):
+            first = step.sources[0]
+            up, down, error = self._above[first], self._below[first], self._error[first]
+            terms[k] = 0
+            if step.matrix is not None and step.size is not None:
+                plus, minus = positive(step.matrix), positive(-step.matrix)
+                fixed = step.size[self._which if len(step.size) > 1 else 0]
+                most = self._through(plus, up) + self._through(minus, down) + fixed
+                least = self._through(plus, down) + self._through(minus, up) + fixed
+                there = ((up > 0) | (down > 0)).astype(float)
+                count = self._through((step.matrix != 0).astype(float), there)
+                run = runs.get(first) or _Fused(first)
+                runs[k] = run if step.moves else run.after(step)
+                reach = runs[k].most(self._above[run.head] + self._below[run.head])
+                self._finite &= reach < _LARGEST
+                own = np.count_nonzero((step.matrix != 0).any(axis=0), axis=0).max(initial=0)
+                terms[k] = terms[first] + (0 if step.moves else int(own) + 1)
+                added = 0 * most if step.moves else _added(most, least, count, reach)
+                error = self._through(plus + minus, error) + added
+            elif step.sign:
+                second = step.sources[1]
+                more, less = self._above[second], self._below[second]
+                more, less = (less, more) if step.sign < 0 else (more, less)
+                most, least = up + more, down + less
+                # It may be computed as one sum with its inputs.
+                terms[k] = 1 + terms[first] + terms[second]
+                added = _added(most, least, np.full_like(most, terms[k]), np.ones(len(most)))
+                error = error + self._error[second] + added
+            else:
+                low, high = region.low[layer], region.high[layer]
+                on, off = low > error, high <= -error
+                layer += 1
+                self._slope[k] = np.where(on, 1.0, 0.0), np.where(off, 0.0, 1.0)
+                most = np.minimum(up, positive(high) + error)
+                self._above.append(np.where(off, 0.0, most))
+                self._below.append(np.zeros_like(most))
+                self._error.append(np.where(off, 0.0, error))
+                self._added.append(None)
+                continue
+            self._above.append(most + added)
+            self._below.append(least + added)
+            self._error.append(error)
+            self._added.append(added)
+            self._finite &= (self._above[-1] + self._below[-1] < _LARGEST).all(axis=1)
+
+    def _backward(self, form: Floats) -> Floats:
+        """Sum what each operator adds, times the largest slope of the form there."""
+        steps = self._program.steps
+        total, slopes = np.zeros(len(form)), {len(steps): (form, form)}
+        for k in range(len(steps), 0, -1):
+            if k not in slopes:
+                continue
+            step, (low, high), added = steps[k - 1], slopes[k], self._added[k - 1]
+            if added is not None:
+                total = total + (np.maximum(-low, high) * added).sum(axis=1)
+            ends = [(low, high)]
+            if step.matrix is not None:
+                back = step.matrix.transpose(0, 2, 1)
+                # The matrix in halves, and what their rounding may add.
+                centre = self._through(back, (low + high) * 0.5)
+                spread = self._through(np.abs(back), (high - low) * 0.5)
+                lost = gamma(2 * back.shape[1] + 8)
+                spread = spread + lost * self._through(np.abs(back), np.maximum(-low, high))
+                ends = [(centre - spread, centre + spread)]
+            elif step.sign:
+                ends.append((low, high) if step.sign > 0 else (-high, -low))
+            else:
+                least, most = self._slope[k]
+                ends = [
+                    (np.where(low < 0, most, least) * low, np.where(high > 0, most, least) * high)
+                ]
+            for source, (less, more) in zip(step.sources, ends, strict=True):
+                known = slopes.get(source)
+                slopes[source] = (
+                    (less, more) if known is None else (known[0] + less, known[1] + more)
+                )
+        return total
+
+    def _through(self, matrix: Floats, values: Floats) -> Floats:
+        if len(matrix) == 1:
+            alike: Floats = values @ matrix[0]
+            return alike
+        found: Floats = np.matmul(values[:, None], matrix[self._which])[:, 0]
+        return found
+
+
+def _added(most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
+    """Bound the rounding of sums by their positive and negative parts; underflow by ``reach``."""
+    products = (1 + _MORE) * (most + least)
+    sums = terms * np.maximum(most, least)
+    operations = terms + 2 * (1 + _MORE)
+    lost = 2 * operations * TINY32 * reach[:, None]
+    often = np.nextafter(1 / (1 - 2 * operations * UNIT32), np.inf)
+    return (UNIT32 * (products + sums) + lost) * often
