@@ -63,7 +63,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class Inputs:
     """The points of a box whose listed features take one of their rows."""
 
     lower: Floats  # shape (inputs,)
@@ -85,7 +85,7 @@ class Box:
             yield str(table)
 
 
-def read_box(part: BoxLike, width: int, reader: str, *, single: bool = True) -> Box:
+def read_box(part: BoxLike, width: int, reader: str, *, single: bool = True) -> Inputs:
     """Return the set of inputs stated in a certificate."""
     lower, upper = np.asarray(part.lower, np.float64), np.asarray(part.upper, np.float64)
     if lower.shape != (width,) or upper.shape != (width,):
@@ -105,7 +105,7 @@ def read_box(part: BoxLike, width: int, reader: str, *, single: bool = True) -> 
     columns = np.concatenate([np.zeros(0, np.int64), *(table.columns for table in tables)])
     if len(np.unique(columns)) < len(columns):
         raise Rejected("the box lists the values of a feature more than once")
-    return Box(lower, upper, tables)
+    return Inputs(lower, upper, tables)
 
 
 def _table(part: ChoicesLike, width: int, single: bool) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +54,7 @@ _KEPT = 16
 
 def read_hint(
     arrays: Arrays, name: str, dtype: type[np.generic], shape: tuple[int | None, ...]
-) -> NDArray[np.generic]:
+) -> NDArray[Any]:
     """Return an array of an answer, of this type and shape; None fits any length."""
     found = arrays.get(name)
     fits = found is not None and found.dtype == dtype and found.ndim == len(shape)
@@ -67,7 +67,7 @@ def read_hint(
     return found
 
 
-def lend(arrays: dict[str, NDArray[np.generic]]) -> Arrays:
+def lend(arrays: Arrays) -> Arrays:
     """Return read-only views of what the kernel knows."""
     views = {name: array[...] for name, array in arrays.items()}
     for view in views.values():
@@ -122,7 +122,7 @@ class Tree:
     case: Integers
     children: list[Integers]
 
-    def set_of(self, node: int) -> Integers:
+    def set_of(self, node: int | np.integer[Any]) -> Integers:
         """Return a node's members."""
         group = int(self.group[node])
         return self.members[self.offsets[group] : self.offsets[group + 1]]
@@ -286,7 +286,7 @@ class Nodes:
         for k, at in enumerate(net.at[:-1]):
             known, over = self.state[:, :, at], lowest < k
             known[over, BELOW:] = net.state[BELOW:, at]
-            told = lend({"state": known, "layer": np.array(k)})
+            told = lend({"nodes": self.names, "layer": np.array(k), "state": known})
             wanted = read_hint(
                 self._ask("rows", told), "wanted", np.bool_, over.shape + known.shape[2:]
             )
@@ -321,7 +321,7 @@ class Nodes:
         return Slopes(rise, fall, rise_d, fall_d, apart)
 
     def _use_ties(self, k: int, wanted: Flags) -> None:
-        """A tied pair says something of x: z >= -p where on, z <= q where off."""
+        """Keep what tied pairs say of x: z >= -p where on, z <= q where off."""
         at = self.net.at[k]
         side = np.where(wanted, self.phase[:, at], 0)
         most = int((side != 0).sum(1).max(initial=0))
@@ -338,7 +338,7 @@ class Nodes:
 
     def _tighten(self, k: int, wanted: Flags, pair: bool) -> None:
         """Bound z_j and -z_j, or dz_j and -dz_j, of what is wanted; more rows do no harm."""
-        net, at = self.net, self.net.at[k]
+        at = self.net.at[k]
         low, high = (BELOW, ABOVE) if pair else (LOW, HIGH)
         counts = wanted.sum(1)
         width = wanted.shape[1]
@@ -514,7 +514,7 @@ class Walk:
             nodes.phase[i] = 0
 
     def _contract(self, nodes: Nodes, case: Integers, room: int) -> tuple[Floats, Floats]:
-        """Bound what is asked of each case, cut to where it can be met, and keep it for children."""
+        """Bound what each case asks, cut to where that can be met, and keep it for children."""
         slopes = np.zeros((len(case), self.rows.most_asked, self.net.inputs))
         constant = np.zeros(slopes.shape[:2])
         asked = self.rows.asked(case, slopes.shape[1])
@@ -545,12 +545,12 @@ class Walk:
         return slopes, total + 4 * UNIT * (np.abs(constant) + np.abs(total)) * (constant != 0)
 
     def _prove(self, nodes: Nodes, case: Integers, leaves: Integers) -> list[_Entry]:
-        """Bound the least goal by a share of the goals, which is at least that; split what fails."""
+        """Bound the least goal by a share of all goals, which is no less; split what fails."""
         rows = self.rows
         if not len(leaves):
             return []
         names, n = nodes.names[leaves], len(leaves)
-        hint = self._ask("proof", lend({"nodes": names}))
+        hint = self._ask("proof", lend({"nodes": names, "state": nodes.state[leaves]}))
         share = read_hint(hint, "share", np.float64, (n, nodes.errors.shape[1]))
         cz, cd = (read_hint(hint, key, np.float64, (n, self.net.hidden)) for key in ("cz", "cd"))
         need(share >= 0, "a negative multiplier")

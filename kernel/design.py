@@ -246,7 +246,7 @@ class Region:
         low, high = np.zeros(first[-1]), np.zeros(first[-1])
         listed: list[Listed] = []
         for k, (inputs, rows) in enumerate(choices):
-            need(rows.ndim == 2 and rows.shape[1] == len(inputs) and len(rows), "listed rows")
+            need(rows.ndim == 2 and rows.shape[1] == len(inputs) and len(rows) > 0, "listed rows")
             need(np.all(np.isfinite(rows)), "a listed value is no number")
             place = {int(at): j for j, at in enumerate(inputs)}
             own = [i for i, each in enumerate(design.columns) if owner.get(each.at) == k]

@@ -52,19 +52,31 @@ class Program:
         """Refuse a program that is not well formed."""
         widths = [self.inputs]
         for step in self.steps:
-            need(step.sources and all(0 <= s < len(widths) for s in step.sources), "a source")
+            known = [0 <= s < len(widths) for s in step.sources]
+            need(len(known) > 0 and all(known), "an operator reads what comes after it")
             width = widths[step.sources[0]]
             if step.matrix is not None:
                 fixed = step.constant is not None and step.size is not None
-                need(fixed and step.matrix.ndim == 3 and step.matrix.shape[1] == width, "a matrix")
+                need(
+                    fixed and step.matrix.ndim == 3 and step.matrix.shape[1] == width,
+                    "an operator has no matrix of its size",
+                )
                 assert step.constant is not None and step.size is not None
                 width = step.matrix.shape[2]
                 for each in (step.constant, step.size):
-                    need(each.ndim == 2 and each.shape[1] == width, "a constant")
-                need(np.isfinite(step.matrix) & np.isfinite(step.constant[:, None]), "a number")
-                need(step.size >= np.abs(step.constant), "a sum of absolute terms")
+                    need(each.ndim == 2 and each.shape[1] == width, "a constant of another size")
+                stacks = {len(step.matrix), len(step.constant), len(step.size)}
+                need(stacks <= {1, len(self)}, "operators of different numbers of networks")
+                need(
+                    np.isfinite(step.matrix) & np.isfinite(step.constant[:, None]),
+                    "numbers out of range",
+                )
+                need(step.size >= np.abs(step.constant), "a constant above its terms")
             elif step.sign:
-                need(len(step.sources) == 2 and widths[step.sources[1]] == width, "a join")
+                need(
+                    len(step.sources) == 2 and widths[step.sources[1]] == width,
+                    "a sum of different widths",
+                )
             widths.append(width)
 
     def layers(self) -> list[Layer]:

@@ -149,7 +149,7 @@ def _widen(layers: Sequence[Layer], spot: Spot, width: int) -> list[Layer]:
 
 
 def _side_by_side(stacks: Sequence[Sequence[Layer]], width: int, count: int) -> list[Layer]:
-    """Return networks with the neurons of all, layer by layer; each has ``count``, or one for all."""
+    """Return networks with the neurons of all, layer by layer."""
     depth = max(len(layers) for layers in stacks)
     deep = [_deepen(layers, depth) for layers in stacks]
     found = []

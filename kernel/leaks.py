@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leaveout.kernel.boxes import Box
+from leaveout.kernel.boxes import Inputs
 from leaveout.kernel.cover import Asked, Space, Walk, at_everywhere, read_tree
 from leaveout.kernel.float32 import Program, Region, Rounding
 from leaveout.kernel.joint import TOGETHER, Members
-from leaveout.kernel.networks import HIGH, LOW, Integers, Layer, Net, P, Q, positive
+from leaveout.kernel.networks import HIGH, LOW, Flags, Integers, Layer, Net, P, Q, positive
 from leaveout.kernel.numbers import UNIT, Floats, need
 from leaveout.kernel.rows import CaseRows, Rows
 from leaveout.kernel.values import Ask
@@ -56,7 +56,7 @@ class Leaks:
     everywhere: Floats  # shape (1, 6, hidden): what holds over the whole box
 
     @staticmethod
-    def of(program: Program, members: Members, box: Box, ask: Ask) -> Leaks:
+    def of(program: Program, members: Members, box: Inputs, ask: Ask) -> Leaks:
         """Bound what all labels share."""
         program.check()
         net = Net(program.layers(), Folded(members), box, np.minimum(box.lower, 0.0))
@@ -82,7 +82,7 @@ class Leaks:
         )
         return sum(not len(each) for each in tree.children)
 
-    def _space(self, label: int, others: list[int], ties: Floats) -> Space:
+    def _space(self, label: int, others: list[int], ties: Flags) -> Space:
         """Arrange the leaks to each rival as a case.
 
         N's margins over all rivals are the goals: their least is the confidence. The member's

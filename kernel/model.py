@@ -87,7 +87,10 @@ class LinearModel:
         rows, width = len(self.X), self.design.width
         need(rows > 1 and self.X.shape == (rows, self.inputs), "the rows' shape")
         need(self.kind in KINDS, f"no such kind: {self.kind!r}")
-        need(self.coefficients.shape == (self.outputs, width) and self.outputs, "the coefficients")
+        need(
+            self.coefficients.shape == (self.outputs, width) and self.outputs > 0,
+            "the coefficients",
+        )
         need(self.penalty.shape == (width,) and self.weights.shape == (rows,), "the penalty")
         need(np.isfinite(self.X).all() and np.isfinite(self.coefficients).all(), "no number")
         need(0 <= self.tolerance < np.inf, "the tolerance")

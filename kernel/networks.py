@@ -1,7 +1,7 @@
 """Networks as sums: linear forms in the input that lie above what N and its members compute.
 
 A layer of N is ``z = W h + b``; a member's is ``z + dz``, its weights and biases moved by ``C`` and
-``s``, up to ``R`` and ``t`` for a set of members. With ``h = relu(z)`` and ``dh = relu(z + dz) - h``
+``s``, up to ``R`` and ``t`` for a set of members. With ``h = relu(z)``, ``dh = relu(z + dz) - h``,
 
     dz  is in  s + C h + (W + C) dh  +-  (t + R (h + |dh|)),
 
@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.boxes import Box, Table, shifted_rows
+from leaveout.kernel.boxes import Inputs, Table, shifted_rows
 from leaveout.kernel.numbers import UNIT, Floats, gamma, need
 
 Integers = NDArray[np.int64]
@@ -77,7 +78,7 @@ class Net:
     """N over one region of shifted inputs, the hulls of its members, and what holds for all."""
 
     def __init__(
-        self, network: Sequence[Layer], others: Networks, box: Box, origin: Floats
+        self, network: Sequence[Layer], others: Networks, box: Inputs, origin: Floats
     ) -> None:
         self.network, self.others, self.origin = network, others, origin
         need(origin <= box.lower, "an origin above the box")
@@ -90,7 +91,7 @@ class Net:
         self.depth, self.inputs, self.labels = len(network), len(origin), widths[-1]
         ends = np.cumsum([0, *widths]).tolist()
         self.hidden = ends[-2]
-        self.at = [slice(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+        self.at = [slice(a, b) for a, b in pairwise(ends)]
         # A form's terms go through every neuron once, and each is summed and multiplied.
         self.unit = gamma(12 * ends[-1] + 4 * self.inputs + 128)
         self._hulls: dict[bytes, Hull] = {}
@@ -325,13 +326,10 @@ class Descent:
             f, fd = a.pop(k + 1), b.pop(k + 1, None)
             own, change = self._multipliers(k, f, fd)
             if given is not None:
-                own, change = (
-                    None if c is None else np.where(np.isnan(g), c, g)
-                    for c, g in zip(
-                        (own, change), (g[:, None, net.at[k]] for g in given), strict=True
-                    )
-                )
-            assert own is not None
+                stated, stated_d = (each[:, None, net.at[k]] for each in given)
+                own = np.where(np.isnan(stated), own, stated)
+                if change is not None:
+                    change = np.where(np.isnan(stated_d), change, stated_d)
             self._constant += self._pairs[k].most(self._of, f, fd, own, change).sum(-1)
             self._replace(k, own, change, a, b)
         return a.pop(0, np.zeros((count, rows, net.inputs))), self._constant

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.refusal import Rejected as Rejected
+
 Floats = NDArray[np.float64]
 
 UNIT = 2.0**-53
@@ -22,13 +24,12 @@ TINY = 2.0**-1000
 """Far above what underflow can lose in a sum that is told."""
 
 
-class Rejected(Exception):  # noqa: N818 - what a check says, not a failure of the program
-    """A step does not hold."""
-
-
 def need(holds: Any, what: str) -> None:
-    """Raise unless everything holds; what is no number does not."""
-    if not np.all(holds):
+    """Raise unless all of some truth values are true; anything else is no truth value."""
+    holds = np.asarray(holds)
+    if holds.dtype != np.bool_:
+        raise TypeError(f"{what}: {holds.dtype} is not a truth value")
+    if not holds.all():
         raise Rejected(what)
 
 

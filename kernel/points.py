@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
-from leaveout.kernel.boxes import Box, Table
+from leaveout.kernel.boxes import Inputs, Table
 from leaveout.kernel.cover import Asked, Space, Walk, at_everywhere, read_tree
 from leaveout.kernel.float32 import Program, Region, Rounding
 from leaveout.kernel.joint import TOGETHER, Joint, Members, join
-from leaveout.kernel.networks import HIGH, LOW, Integers, Layer, Net, P, Q, positive
+from leaveout.kernel.networks import HIGH, LOW, Flags, Integers, Layer, Net, P, Q, positive
 from leaveout.kernel.numbers import UNIT, Floats, gamma, need
 from leaveout.kernel.rows import CaseRows, Rows, add_exactly
 from leaveout.kernel.values import Ask
@@ -57,8 +57,9 @@ class Application:
 
     program: Program
     point: int
-    box: Box  # of the point
+    box: Inputs  # of the point
     members: Members | None = None
+    _known: list[tuple[Net, Floats]] = field(default_factory=list)
 
     @cached_property
     def layers(self) -> list[Layer]:
@@ -67,14 +68,15 @@ class Application:
         return self.program.layers()
 
     def whole(self, forms: Floats, ask: Ask) -> Floats:
-        """Bound the rounding of forms, shape (r, labels), over all the point's inputs, shape (r,)."""
+        """Bound the rounding of forms, shape (r, labels), over all inputs, shape (r,)."""
         net, state = self._everywhere(ask)
         low, high = state[:, LOW], state[:, HIGH]
         least, most = low - state[:, Q], high + state[:, P]
         above, below = positive(self.box.upper)[None], positive(-self.box.lower)[None]
         parts = [[each[:, at] for at in net.at[:-1]] for each in (low, high, least, most)]
         if self.members is None:
-            return self.over(Region(above, below, *parts[:2]), forms, [])[0]
+            own = self.over(Region(above, below, *parts[:2]), forms, [])
+            return np.asarray(own[0])
         here, found = Region(above, below, *parts[2:]), np.zeros(len(forms))
         for begin in range(0, len(self.members), TOGETHER):
             chosen = np.arange(begin, min(begin + TOGETHER, len(self.members)))
@@ -85,10 +87,12 @@ class Application:
 
     def _everywhere(self, ask: Ask) -> tuple[Net, Floats]:
         """Bound hidden layers, and any member's difference from them, over all inputs."""
-        widths = [self.program.inputs]
-        joint = join([(self.layers, 0, None), (self.layers, 0, self.members)], widths, near=False)
-        net = Net(joint.first, joint.others, self.box, np.minimum(self.box.lower, 0.0))
-        return net, at_everywhere(net, ask)
+        if not self._known:
+            parts = [(self.layers, 0, None), (self.layers, 0, self.members)]
+            joint = join(parts, [self.program.inputs], near=False)
+            net = Net(joint.first, joint.others, self.box, np.minimum(self.box.lower, 0.0))
+            self._known.append((net, at_everywhere(net, ask)))
+        return self._known[0]
 
     def over(self, region: Region, forms: Floats, members: Sequence[Integers]) -> Floats:
         """Bound the rounding of forms in some nodes, shape (n, r); of members only single ones."""
@@ -114,7 +118,7 @@ class Points:
     """A claim over points."""
 
     applications: tuple[Application, ...]
-    boxes: tuple[Box, ...]  # by point
+    boxes: tuple[Inputs, ...]  # by point
     cases: tuple[Case, ...]
     upper: float
     decides: bool  # whether there is no counter-example at all
@@ -122,11 +126,10 @@ class Points:
 
     def check(self, ask: Ask, report: Callable[[int, int], None] = lambda done, total: None) -> int:
         """Prove it; count the leaves."""
-        need(self.applications and self.boxes and self.cases, "no points, no networks or no cases")
-        need(
-            not self.decides or self.upper < 0,
-            "to rule out counter-examples, the bound must be below 0",
-        )
+        fine = all(map(len, (self.applications, self.boxes, self.cases)))
+        need(fine, "it has no points, no networks or no cases")
+        below = not self.decides or self.upper < 0
+        need(below, "to rule out counter-examples, the bound must be below 0")
         several = sum(each.members is not None for each in self.applications)
         need(several <= 1, "members are applied more than once, which cannot be checked")
         for i, case in enumerate(self.cases):
@@ -146,11 +149,16 @@ class Points:
         """The number of members it covers; 1 if it covers no whole family."""
         return max([1, *(len(a.members) for a in self.applications if a.members is not None)])
 
+    @property
+    def hidden(self) -> int:
+        """The number of hidden neurons of the joint network."""
+        return sum(layer.bias.shape[1] for layer in self._joint(False).first[:-1])
+
     def _joint(self, near: bool) -> Joint:
         parts = [(each.layers, each.point, each.members) for each in self.applications]
         return join(parts, [len(each.lower) for each in self.boxes], near=near)
 
-    def _ties(self, joint: Joint) -> Floats:
+    def _ties(self, joint: Joint) -> Flags:
         """Say in which cases phases may be tied: a vertex is chosen for a single form."""
         moved = [
             [
@@ -196,7 +204,7 @@ class Points:
         """The share of float32 errors that applies: folding rounds in float64."""
         return _FOLDED if self.reals else 1.0
 
-    def _box(self, case: Case) -> Box:
+    def _box(self, case: Case) -> Inputs:
         """Return the region of the joint input; for two near points that of (x, y - x)."""
         lower, upper = [each.lower for each in self.boxes], [each.upper for each in self.boxes]
         tables, begin = [], 0
@@ -207,7 +215,7 @@ class Points:
             begin += len(each.lower)
         if case.near:
             lower[1], upper[1] = self._apart(case)
-        return Box(np.concatenate(lower), np.concatenate(upper), tuple(tables))
+        return Inputs(np.concatenate(lower), np.concatenate(upper), tuple(tables))
 
     def _apart(self, case: Case) -> tuple[Floats, Floats]:
         """Bound y - x: by the boxes, and by single conditions on one feature of both."""
@@ -273,7 +281,7 @@ class Points:
 
     def _hold(self, name: str, case: Case) -> None:
         """Refuse a case that refers to something missing, or whose numbers prove nothing."""
-        need(case.goals, f"{name} has no goal")
+        need(len(case.goals) > 0, f"{name} has no goal")
         widths = [len(each.lower) for each in self.boxes]
         labels = [each.layers[-1].bias.shape[1] for each in self.applications]
         for form in (*case.goals, *case.conditions):

@@ -16,7 +16,7 @@ Form = tuple[Floats, Floats, Floats, Floats]
 
 @dataclass(frozen=True, eq=False)
 class CaseRows:
-    """``inputs u + scores z + change dz + constant`` of one case: above the bound, or at least 0."""
+    """Forms of one case, ``inputs u + scores z + change dz + constant``: a goal, or at least 0."""
 
     inputs: Floats  # shape (r, inputs): coefficients of the input before it is shifted
     scores: Floats  # shape (r, labels)
@@ -78,7 +78,7 @@ class Rows:
 
     def least(self, case: Integers, upper: float, room: int) -> Floats:
         """Return what rows and sums are at least for a counter-example above ``upper``."""
-        return self._goals[case, :room] * upper
+        return np.asarray(self._goals[case, :room] * upper)
 
     def pick(self, case: Integers, k: int, errors: Floats) -> tuple[Form, Floats]:
         """Return a row of each case, or a sum of two, with their evaluation errors.

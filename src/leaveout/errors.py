@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from leaveout.exit_codes import ExitCode
+from leaveout.kernel.refusal import Rejected
 
 
 class LeaveoutError(Exception):
@@ -69,3 +70,13 @@ class StateError(LeaveoutError):
 def cause(error: BaseException) -> str:
     """Return another library's error in one line: its class and first line."""
     return f"{type(error).__name__}: {error}".split("\n")[0]
+
+
+class CertificateError(LeaveoutError):
+    """A certificate, or a file it names, is missing, damaged or in another format."""
+
+
+class RejectedError(Rejected, LeaveoutError):
+    """A certificate does not prove its claim; the message names the first part that fails."""
+
+    exit_code = ExitCode.REFUTED

@@ -12,7 +12,7 @@ import pytest
 from leaveout.errors import LeaveoutError
 from leaveout.models.archive import read_arrays
 from leaveout.verifier.checker import check
-from leaveout.verifier.checker.check import spares
+from leaveout.verifier.checker.check import used_parts
 from leaveout.verifier.points import proofs
 from leaveout.verifier.points.proofs import shorten
 from leaveout.verifier.run import verify
@@ -46,12 +46,13 @@ def test_what_is_left_proves_the_same_of_leaks(tmp_path, seed):
     shortened(written.path)
     content = raw(written.path)
     assert sum(each.nbytes for each in content.arrays.values()) < whole
-    for exact in (False, True):
-        after = check(written.path, exact=exact)
-        assert [(c.label, c.upper) for c in after] == [(c.label, c.upper) for c in before]
-        assert all(a.leaves <= b.leaves for a, b in zip(after, before, strict=True))
+    after = check(written.path)
+    assert [(c.label, c.upper) for c in after] == [(c.label, c.upper) for c in before]
+    assert all(a.leaves <= b.leaves for a, b in zip(after, before, strict=True))
     # Nothing more can be left out.
-    again = spares(written.path, network=[tmp_path / "full.onnx"], family=[tmp_path / "family.npz"])
+    again = used_parts(
+        written.path, network=[tmp_path / "full.onnx"], family=[tmp_path / "family.npz"]
+    )
     assert all(spare.seen.all() for spare in again.values())
     for name, spare in again.items():
         kept = np.diff(content.arrays[f"{name}.starts"])

@@ -19,11 +19,10 @@ from leaveout.encoders import (
     rounding_error,
 )
 from leaveout.errors import LeaveoutError
+from leaveout.kernel.float32 import Region, Rounding
 from leaveout.models import load_family, load_network
+from leaveout.models.lowering import program_of
 from leaveout.models.onnx.file import network_from
-from leaveout.verifier.checker.arithmetic import FLOATS
-from leaveout.verifier.checker.evaluation import program_of
-from leaveout.verifier.checker.margins import Region, margin_program
 
 from support import networks
 
@@ -35,9 +34,8 @@ def own_parameters(network):
 
 
 def charged(network, box):
-    """What the four analyses charge: engine and checker, over everything and by slopes."""
+    """What three analyses charge: the engine's, over everything and by slopes, and the kernel's."""
     own, bounds = own_parameters(network), network_bounds(network.stack, box)
-    size = np.maximum(np.abs(box.lower), np.abs(box.upper))
     known = [each.upper[None] for each in bounds[:-1]]
     low = [each.lower[None] for each in bounds[:-1]]
     region = Region(np.maximum(box.upper, 0)[None], np.maximum(-box.lower, 0)[None], low, known)
@@ -47,11 +45,10 @@ def charged(network, box):
         "engine, slopes": rounding_error(evaluation_of(network.graph, own), bounds, box).of_margins(
             0, [1]
         ),
-        "checker, whole": float(
-            program_of(network.graph, own, FLOATS).errors(first, size[None], known)[0]
-        ),
-        "checker, slopes": float(
-            margin_program(network.graph, own, FLOATS).errors(first, region, 0, [first + 1])[0]
+        "kernel": float(
+            Rounding(program_of(network.graph, own), first, region).of_forms(
+                np.array([[[1.0, -1.0]]]), subtract=True
+            )[0, 0]
         ),
     }
 

@@ -19,11 +19,10 @@ from leaveout.encoders import (
     rounding_error,
 )
 from leaveout.errors import LeaveoutError
+from leaveout.kernel.float32 import Region, Rounding
 from leaveout.models import Family
+from leaveout.models.lowering import program_of
 from leaveout.models.onnx.file import network_from
-from leaveout.verifier.checker.arithmetic import FLOATS
-from leaveout.verifier.checker.evaluation import program_of
-from leaveout.verifier.checker.margins import Region, margin_program
 
 from support.networks import model
 
@@ -105,20 +104,20 @@ def bounded(network, box):
         own = {name: value[None] for name, value in network.parameters.items()}
         if not all(np.isfinite(each.width).all() for each in bounds):
             return []
-        inputs, which = np.maximum(-box.lower, box.upper), np.zeros(1, np.int64)
+        which = np.zeros(1, np.int64)
         region = Region(
             np.maximum(box.upper, 0)[None],
             np.maximum(-box.lower, 0)[None],
             [each.lower[None] for each in bounds],
             [each.upper[None] for each in bounds],
         )
-        known = [each.upper[None] for each in bounds]
-        rivals = [np.ones(1, np.int64)]
+        kernel = Rounding(program_of(network.graph, own), which, region)
+        margin = np.zeros((1, 1, network.labels))
+        margin[0, 0, :2] = 1.0, -1.0
         return [
             confidence_error(network.graph, own, bounds, box),
             rounding_error(evaluation_of(network.graph, own), bounds, box).of_margins(0, [1]),
-            program_of(network.graph, own, FLOATS).errors(which, inputs[None], known)[0],
-            margin_program(network.graph, own, FLOATS).errors(which, region, 0, rivals)[0],
+            kernel.of_forms(margin, subtract=True)[0, 0],
         ]
 
 

@@ -9,12 +9,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.encoders import Applied, Box, network_bounds, rounding_error
 from leaveout.encoders.applied import computed_ends
+from leaveout.kernel.float32 import Region, Rounding
 from leaveout.models import Family, Members
+from leaveout.models.lowering import program_of
 from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import session
-from leaveout.verifier.checker.arithmetic import FLOATS
-from leaveout.verifier.checker.evaluation import largest_program
-from leaveout.verifier.checker.margins import margin_program
 
 TERMS = 264
 
@@ -92,16 +91,21 @@ def test_what_a_runtime_computes_of_a_residual_is_within_what_is_charged(convolu
 
 
 @pytest.mark.parametrize("convolution", [False, True])
-def test_the_checker_charges_as_many_terms(convolution):
+def test_the_kernel_charges_no_less(convolution):
     network = network_from(residual_model(convolution)[0], "residual.onnx")
     own = {name: value[None] for name, value in network.parameters.items()}
     family = Family(own, np.zeros(1, np.int64))
-    steps = Applied(network, Members(network.graph, family)).evaluation().steps
-    charged = [each.terms for each in steps if each.sign]
-    assert charged and min(charged) > TERMS
-    for program in (
-        largest_program(network.graph, own, FLOATS),
-        margin_program(network.graph, own, FLOATS),
-    ):
-        found = [each.terms for each in program.steps if len(each.inputs) == 2]
-        assert found == charged
+    box = Box(np.zeros(network.inputs), np.ones(network.inputs))
+    rounding = Applied(network, Members(network.graph, family)).rounding(box)
+    bounds = network_bounds(network.stack, box)
+    here = Region(
+        np.ones((1, network.inputs)),
+        np.zeros((1, network.inputs)),
+        [each.lower[None] for each in bounds],
+        [each.upper[None] for each in bounds],
+    )
+    forms = np.eye(network.labels)
+    theirs = Rounding(program_of(network.graph, own), np.zeros(1, np.int64), here)
+    found = theirs.of_forms(forms[None])[0]
+    assert (found > 0).all()
+    assert (found <= rounding.of_forms(forms) * (1 + 1e-9)).all()

@@ -19,19 +19,15 @@ from leaveout.encoders import (
     Interval,
     confidence_error,
     evaluation_of,
-    hyper_network,
     network_bounds,
-    pair_bounds,
     rounding_error,
 )
-from leaveout.encoders import rounding as evaluation
 from leaveout.encoders import rounding as rounding_module
+from leaveout.kernel.float32 import Region, Rounding
 from leaveout.models import Family, Members
+from leaveout.models.lowering import program_of
 from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
-from leaveout.verifier.checker.arithmetic import FLOATS
-from leaveout.verifier.checker.evaluation import largest_program
-from leaveout.verifier.checker.margins import Region, margin_program
 
 from attacks.onnx_cases import Runtime
 from support import networks
@@ -106,29 +102,11 @@ def margins(labels, label):
 
 @settings(max_examples=150, deadline=None)
 @given(seed=SEEDS)
-def test_errors_of_confidences_are_the_checkers(seed):
-    _, network, members, box = random_case(seed)
-    own = network_bounds(network.stack, box)
-    hyper = pair_bounds(network.stack, hyper_network(members), own, box).hyper
-    size = np.maximum(np.abs(box.lower), np.abs(box.upper))[None]
-    for parameters, bounds in (
-        (own_parameters(network), own), (members.family.parameters, hyper),
-    ):  # fmt: skip
-        program = largest_program(network.graph, parameters, FLOATS)
-        theirs = program.errors(FIRST, size, [each.upper[None] for each in bounds])[0]
-        for chunk in (1, 64):
-            with mock.patch.object(evaluation, "_CHUNK", chunk):
-                found = confidence_error(network.graph, parameters, bounds, box)
-            assert theirs * (1 - 1e-9) <= found <= theirs * (1 + 1e-9) + 1e-20
-
-
-@settings(max_examples=150, deadline=None)
-@given(seed=SEEDS)
-def test_errors_of_margins_are_the_checkers_where_phases_are_known_by_a_millionth(seed):
+def test_errors_of_margins_are_the_kernels_where_phases_are_known_by_a_millionth(seed):
     _, network, _, box = random_case(seed)
     own, bounds = own_parameters(network), network_bounds(network.stack, box)
     found = rounding_error(evaluation_of(network.graph, own), bounds, box)
-    program = margin_program(network.graph, own, FLOATS)
+    program = program_of(network.graph, own)
     theirs = []
     for room in (0.0, 2e-6):
         off = [room * (np.abs(each.lower) + np.abs(each.upper)) for each in bounds]
@@ -138,8 +116,8 @@ def test_errors_of_margins_are_the_checkers_where_phases_are_known_by_a_milliont
             [(each.lower - by)[None] for each, by in zip(bounds, off)],
             [(each.upper + by)[None] for each, by in zip(bounds, off)],
         )
-        rivals = [FIRST + rival for rival in range(1, network.labels)]
-        theirs.append(program.errors(FIRST, region, 0, rivals)[0])
+        errors = Rounding(program, FIRST, region)
+        theirs.append(errors.of_forms(margins(network.labels, 0)[None], subtract=True).max())
     margin = found.of_margins(0, range(1, network.labels))
     assert theirs[0] * (1 - 1e-9) <= margin <= theirs[1] * (1 + 1e-9) + 1e-36
     forms = found.of_forms(margins(network.labels, 0))

@@ -207,7 +207,7 @@ def _broken_trees(content: Content) -> Iterator[Change]:
         yield f"{key} left out", lambda c, key=key: c.arrays.pop(f"tree0.{key}")
         half = {f"tree0.{key}": np.zeros_like(tree[key], np.float16)}
         yield f"type of {key}", lambda c, half=half: c.arrays.update(half)
-    for key in ("errors", "share", "cz"):
+    for key in ("share", "cz"):
         if not len(tree[key]):
             continue
         short = np.concatenate([tree[key], tree[key][:, :1]], axis=1)
@@ -221,18 +221,10 @@ def _broken_trees(content: Content) -> Iterator[Change]:
 def _broken_numbers(content: Content) -> Iterator[Change]:
     claim = claim_of(content)
     tree = {k.removeprefix("tree0."): v for k, v in content.arrays.items()}
-    upper, count = claim["upper"], len(tree["ident"])
+    count = len(tree["ident"])
     for node in {0, count // 2, count - 1}:
-        yield f"target of {node} raised", put("target", node, upper + 0.1)
         yield f"target of {node} no number", put("target", node, np.nan)
-        yield f"error of {node} negative", put("errors", (node, 0), -1.0)
         yield f"error of {node} infinite", put("errors", (node, 0), np.inf)
-    scored = np.flatnonzero(tree["errors"][0] > 0.0)
-    for k in scored:
-        for factor in (0.9, 0.0):
-            lowered = tree["errors"] * np.where(np.arange(tree["errors"].shape[1]) == k, factor, 1)
-            yield f"errors {k} times {factor}", put("errors", slice(None), lowered)
-            yield f"root errors {k} times {factor}", put("errors", (0, k), factor * lowered[0, k])
     proved = np.flatnonzero(tree["proof"] >= 0)
     if not proved.size:
         return
@@ -256,9 +248,6 @@ def _broken_numbers(content: Content) -> Iterator[Change]:
         yield "shares that cancel", put("share", row, shifted)
     yield "proof of nothing", put("proof", node, len(tree["share"]))
     yield "proof below 0", put("proof", node, -2)
-    if tree["claim"][node] > tree["target"].max():
-        yield "no proof", put("proof", node, -1)
-        yield "claim lowered", put("claim", node, tree["target"].min() - 1.0)
 
 
 def changed(content: Content, folder: Path, seed: int) -> Iterator[Change]:

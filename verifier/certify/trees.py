@@ -1,60 +1,120 @@
-"""Trees of certificates: read, expanded to what the kernel asks for, and handed over."""
+"""Trees of certificates: expanded to what the kernel asks for, and handed over as it walks."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+
 import numpy as np
+from numpy.typing import NDArray
 
+from leaveout.arrays import Floats, Integers
+from leaveout.kernel.cover import ROOT
+from leaveout.kernel.networks import HIGH, LOW, P, Q
 from leaveout.kernel.numbers import Rejected
-from leaveout.kernel.values import Arrays, Ask
-from leaveout.verifier.certify.networks import multiples, rows, slopes, split
-from leaveout.verifier.checker.tree_shape import ROOT, TreePart, with_all_sets
+from leaveout.kernel.values import Arrays
+from leaveout.verifier.certify.networks import LINES, split
+from leaveout.verifier.certify.tree_arrays import TreePart, with_all_sets
 
-_SPLITS = 1000
-"""Most leaves split in a small tree; in a larger one as many as it has nodes."""
+SPLITS = 100
+"""Most leaves split in a small tree; in a larger one as many for every 400 nodes."""
 
 
-def answers(part: TreePart, members: int, hidden: int) -> Ask:
-    """Return who answers the kernel's questions about a tree of cases."""
-    part = _expanded(part, members)
-    counts = [0]
-    renew = np.zeros(len(part), bool)
-    child = np.flatnonzero((part.parent >= 0) & (part.parent < len(part)))
-    smaller = (part.errors[child] < part.errors[part.parent[child]]).any(axis=1)
-    renew[part.parent[child[smaller]]] = True
-    tree = {
-        "parent": part.parent, "kind": part.kind, "index": part.index, "side": part.side,
-        "point": part.point, "renew": renew, "group": part.group, "members": part.members,
-        "offsets": part.offsets,
-    }  # fmt: skip
+@dataclass(eq=False)
+class Used:
+    """The parts of a tree that a check used."""
 
-    def ask(what: str, known: Arrays) -> Arrays:
-        if what == "rows":
-            return rows(known)
-        if what == "slopes":
-            return slopes(known)
-        if what == "multiples":
-            return multiples(known)
+    seen: NDArray[np.bool_]  # shape (n,): the other nodes have an empty ancestor
+    neurons: dict[int, Integers] = field(default_factory=dict)
+    """By leaf, the neurons whose multipliers are needed."""
+
+    @staticmethod
+    def of(nodes: int) -> Used:
+        """Return that of a check that has not begun."""
+        return Used(np.zeros(nodes, bool))
+
+
+class TreeAnswers:
+    """Answers the kernel's questions about one tree of cases.
+
+    To learn what a certificate can do without, it gives a leaf no multipliers at first, then those
+    of neurons that bend, then all.
+    """
+
+    def __init__(self, part: TreePart, members: int, hidden: int, used: Used | None = None) -> None:
+        self._part, self._hidden, self._used = _expanded(part, members), hidden, used
+        self._left = SPLITS * (1 + len(part) // 400)
+        self._tries: dict[int, int] = {}
+        if not part.multipliers.fits(hidden):
+            raise Rejected("the multipliers do not match the network")
+
+    def __call__(self, what: str, known: Arrays) -> Arrays:
+        """Answer; an empty answer if there is none."""
+        if self._used is not None and what == "rows":
+            self._used.seen[known["nodes"]] = True
+        if what in LINES:
+            return LINES[what](known)
         if what == "tree":
-            return tree
+            return self._tree()
         if what == "proof":
-            proof = part.proof[known["nodes"]]
-            missing = proof < 0
-            cz, cd = part.multipliers.rows(np.maximum(proof, 0), hidden)
-            share = part.share[np.maximum(proof, 0)]
-            cz[missing], cd[missing] = np.nan, np.nan
-            share[missing] = 0.0
-            share[missing, 0] = 1.0
-            return {"share": share, "cz": cz, "cd": cd}
-        if what == "split":
-            counts[0] += len(known["nodes"])
-            return {} if counts[0] > max(_SPLITS, len(part)) else split(known)
-        return {}
+            return self._proof(known)
+        return self._split(known) if what == "split" else {}
 
-    return ask
+    def _tree(self) -> Arrays:
+        part = self._part
+        renew = np.zeros(len(part), bool)
+        child = np.flatnonzero((part.parent >= 0) & (part.parent < len(part)))
+        smaller = (part.errors[child] < part.errors[part.parent[child]]).any(axis=1)
+        renew[part.parent[child[smaller]]] = True
+        names = ("parent", "kind", "index", "side", "point", "group", "members", "offsets")
+        return {"renew": renew, **{name: getattr(part, name) for name in names}}
+
+    def _proof(self, known: Arrays) -> Arrays:
+        part, nodes = self._part, known["nodes"]
+        proof = part.proof[nodes]
+        if (proof >= len(part.share)).any():
+            raise Rejected("a node refers to a proof that does not exist")
+        share = np.zeros((len(nodes), part.share.shape[1]))
+        cz, cd = np.full((2, len(nodes), self._hidden), np.nan)
+        there = proof >= 0
+        share[~there, :1] = 1.0
+        if there.any():
+            share[there] = part.share[proof[there]]
+            cz[there], cd[there] = part.multipliers.rows(proof[there], self._hidden)
+        if self._used is not None:
+            low, high, p, q = (known["state"][:, i] for i in (LOW, HIGH, P, Q))
+            bends = ~((low >= q) | (high <= -p))
+            for i, node in enumerate(nodes.tolist()):
+                needed = (np.zeros_like(bends[i]), bends[i], np.ones_like(bends[i]))
+                own = needed[self._tries.get(node, 0)]
+                self._used.neurons[node] = np.flatnonzero(own)
+                cz[i], cd[i] = np.where(own, cz[i], np.nan), np.where(own, cd[i], np.nan)
+        return {"share": share, "cz": cz, "cd": cd}
+
+    def _split(self, known: Arrays) -> Arrays:
+        nodes = known["nodes"]
+        self._left -= len(nodes)
+        if self._left < 0:
+            return {}
+        found = dict(split(known))
+        if self._used is not None:
+            for i, node in enumerate(nodes.tolist()):
+                tries = self._tries.get(node, 0)
+                if tries < 2:
+                    # The whole leaf again, with more multipliers.
+                    self._tries[node] = tries + 1
+                    found["point"][i] = known["lower"][i, found["index"][i]]
+        return found
 
 
 def _expanded(part: TreePart, members: int) -> TreePart:
-    if not part.short or not len(part):
+    """Return a tree whose sets are all listed."""
+    if not len(part):
+        raise Rejected("the tree has no nodes")
+    sets, offsets = len(part.offsets) - 1, part.offsets
+    fine = sets >= 1 and offsets[0] == 0 and offsets[-1] == len(part.members)
+    if not (fine and (offsets[1:] >= offsets[:-1]).all() and (part.group < sets).all()):
+        raise Rejected("the sets of members are invalid")
+    if not part.short:
         return part
     group = part.group.copy()
     for i in np.flatnonzero(group < 0):
@@ -66,21 +126,20 @@ def _expanded(part: TreePart, members: int) -> TreePart:
 
 
 def leak_tree(part: TreePart, label: int, labels: int) -> TreePart:
-    """Return the arrays of a tree of leaks as a tree of cases."""
-    from dataclasses import replace
-
+    """Return the arrays of a tree of leaks in the form of a tree of cases."""
     others = [c for c in range(labels) if c != label]
-    place = np.full(labels, -1)
-    place[others] = np.arange(len(others))
-    known = (part.index >= 0) & (part.index < labels)
-    rival = np.where(known, place[np.where(known, part.index, 0)], -1)
     if part.share.shape[1:] != (labels + 1,):
         raise Rejected("the multipliers do not match the network")
     if part.share[:, label].any():
         raise Rejected(f"a leaf has a share for its own label {label}")
+    place = np.full(labels, -1)
+    place[others] = np.arange(len(others))
+    known = (part.index >= 0) & (part.index < labels)
+    rival = np.where(known, place[np.where(known, part.index, 0)], -1)
+    errors: Floats = part.errors[:, [*(0 for _ in others), 1]]
     return replace(
         part,
         index=np.where(part.kind == ROOT, rival, part.index),
-        errors=part.errors[:, [*(0 for _ in others), 1]],
+        errors=errors,
         share=part.share[:, [*others, -1]],
     )

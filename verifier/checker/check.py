@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
+from leaveout.kernel.leaks import Leaks
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.values import HeldFile
-from leaveout.verifier.checker.arithmetic import EXACT, FLOATS, Arithmetic
+from leaveout.verifier.certify.tree_arrays import TreePart
+from leaveout.verifier.certify.trees import TreeAnswers, Used, leak_tree
 from leaveout.verifier.checker.claim_words import PointsSubject
 from leaveout.verifier.checker.ensembles.claims import ForestResultPart, ForestsPart, ForestSubject
-from leaveout.verifier.checker.errors import RejectedError
+from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.expressions.parts import StatementPart, ValuesPart
 from leaveout.verifier.checker.expressions.statements import Statements, ValueSubject
 from leaveout.verifier.checker.files import found_file
-from leaveout.verifier.checker.leaks import Leaks, prepare_leaks
 from leaveout.verifier.checker.linear import (
     LinearPart,
     LinearQuestion,
@@ -38,12 +40,9 @@ from leaveout.verifier.checker.manifest import (
     read_certificate,
 )
 from leaveout.verifier.checker.points import read_points
-from leaveout.verifier.checker.question import Subject, read_question
+from leaveout.verifier.checker.question import Question, Subject, read_question
 from leaveout.verifier.checker.readers import Given, Shelf
 from leaveout.verifier.checker.sampled import SampledSubject, read_sampled
-from leaveout.verifier.checker.spaces import Space
-from leaveout.verifier.checker.tree_shape import Tree, make_tree
-from leaveout.verifier.checker.tree_walk import Spare, Walk
 
 if TYPE_CHECKING:
     from leaveout.verifier.checker.ensembles.leaks import ForestQuestion
@@ -78,8 +77,7 @@ def check(
 ) -> list[Checked]:
     """Prove every claim of a certificate again."""
     given = Given(_as_tuple(network), _as_tuple(family), _as_tuple(files))
-    numbers = EXACT if exact else FLOATS
-    checker = _Checker(read_certificate(path), given, numbers, progress)
+    checker = _Checker(read_certificate(path), given, exact, progress)
     manifest = checker.certificate.manifest
     found = [checker.result(each) for each in manifest.results]
     found += [checker.sampled_claim(each) for each in manifest.samples]
@@ -92,20 +90,20 @@ def check(
     return found + ([] if values is None else checker.values(values))
 
 
-def spares(
+def used_parts(
     path: Path,
     *,
     network: Sequence[Path],
     family: Sequence[Path],
     progress: Progress | None = None,
-) -> dict[str, Spare]:
+) -> dict[str, Used]:
     """Prove every claim that has a tree; return the parts used by each walk, by tree name.
 
     Parameters and errors are those of `check`.
     """
     given = Given(_as_tuple(network), _as_tuple(family))
-    checker = _Checker(read_certificate(path), given, FLOATS, progress)
-    checker.spares = {}
+    checker = _Checker(read_certificate(path), given, False, progress)
+    checker.used = {}
     manifest = checker.certificate.manifest
     for result in manifest.results:
         checker.result(result)
@@ -113,7 +111,7 @@ def spares(
         checker.sampled_claim(sampled)
     for claim in manifest.claims:
         checker.claim(claim)
-    return checker.spares
+    return checker.used
 
 
 def _as_tuple(paths: Path | Sequence[Path] | None) -> tuple[Path, ...]:
@@ -126,17 +124,17 @@ class _Checker:
         self,
         certificate: Certificate,
         given: Given,
-        numbers: Arithmetic,
+        exact: bool,
         progress: Progress | None,
     ) -> None:
         self.certificate, self._given, self._progress = certificate, given, progress
-        self._numbers = numbers
+        self._exact = exact
         self._shelf = Shelf(certificate.path.parent, given)
-        self._ready: dict[int, Leaks] = {}
+        self._ready: dict[int, tuple[Question, Leaks]] = {}
         self._forests: dict[int, ForestQuestion] = {}
         self._linear: dict[int, LinearQuestion] = {}
         self._members: Members = {}
-        self.spares: dict[str, Spare] | None = None
+        self.used: dict[str, Used] | None = None
 
     def result(self, result: ResultPart) -> Checked:
         """Check a claim about leaks."""
@@ -181,7 +179,7 @@ class _Checker:
                 )
             question = self._linear[result.question]
             proof = self.certificate.under(result.proof)
-            return 0, check_linear(result, question, proof, self._numbers is EXACT)
+            return 0, check_linear(result, question, proof, self._exact)
 
         label = None if result.kind == "threshold" else result.label
         return self._run_check(result.name, label, result.upper, run)
@@ -199,7 +197,7 @@ class _Checker:
                 held[place] = HeldFile(where, each.sha256)
             return held[place]
 
-        statements = Statements(part, file, self.certificate.under, self._numbers)
+        statements = Statements(part, file, self.certificate.under, self._exact)
 
         def check_statement(statement: StatementPart) -> Checked:
             """Check a statement about values."""
@@ -219,8 +217,8 @@ class _Checker:
         try:
             if upper is not None and not math.isfinite(upper):
                 raise RejectedError("its claimed bound is not finite")
-            # Overflow of float64 is detected where it matters.
-            with np.errstate(over="ignore", invalid="ignore"):
+            # Overflow of float64 is detected where it matters; products are too small for threads.
+            with np.errstate(over="ignore", invalid="ignore"), threadpool_limits(1, "blas"):
                 leaves, subject = walk()
         except Rejected as error:
             what = name if label is None else f"{name}, label {label}"
@@ -233,56 +231,60 @@ class _Checker:
     def _leaks(self, result: ResultPart) -> tuple[int, Subject]:
         if self.certificate.manifest.questions[result.question].without:
             raise RejectedError("it leaves members out, which only a claim about a sample may do")
-        return self._walk_leak_tree(result), self._prepare_question(
-            result.question
-        ).question.subject
+        return self._check_leaks(result), self._prepare(result.question)[0].subject
 
     def _check_sample(self, part: SampledPart) -> tuple[int, SampledSubject]:
         """Check the draw and the bounds of a claim about all rows."""
         together = len(self.certificate.manifest.samples)
-        subject = read_sampled(part, self._prepare_question(part.question).question, together)
+        subject = read_sampled(part, self._prepare(part.question)[0], together)
         bounds = [
             ResultPart(part.question, part.name, each.label, each.upper, each.tree)
             for each in part.bounds
         ]
-        return sum(map(self._walk_leak_tree, bounds)), subject
+        return sum(map(self._check_leaks, bounds)), subject
 
-    def _prepare_question(self, place: int) -> Leaks:
-        """Return a question, which is read only once."""
+    def _prepare(self, place: int) -> tuple[Question, Leaks]:
+        """Return a question, which is read only once, and what all its claims share."""
+        self._refuse_exact()
         if place not in self._ready:
             asked = self.certificate.manifest.questions[place]
-            folder = self.certificate.path.parent
-            question = read_question(asked, folder, self._given)
-            self._ready[place] = prepare_leaks(question, self._numbers)
+            question = read_question(asked, self.certificate.path.parent, self._given)
+            self._ready[place] = question, question.leaks()
         return self._ready[place]
 
-    def _walk_leak_tree(self, result: ResultPart) -> int:
-        """Walk the tree that bounds a label's leaks; return its number of leaves."""
+    def _refuse_exact(self) -> None:
+        if self._exact:
+            raise CertificateError(
+                "claims over networks are proved in float64, with every rounding charged; leave "
+                "out --exact"
+            )
+
+    def _check_leaks(self, result: ResultPart) -> int:
+        """Prove the bound of a label's leaks; return the number of leaves."""
+        question, leaks = self._prepare(result.question)
         part = self.certificate.tree(result.tree, leaks=True)
-        ready, label = self._prepare_question(result.question), result.label
-        tree = make_tree(ready.tree(part, label), ready.shape(label), result.upper)
-        self._walk(tree, iter([ready.space(label)]), result)
-        return tree.leaves
+        tree = leak_tree(part, result.label, leaks.net.labels)
+        ask = TreeAnswers(
+            tree, len(question.members), leaks.net.hidden, self._use(result.tree, tree)
+        )
+        return leaks.check(result.label, result.upper, ask, self._report(result.name, result.label))
+
+    def _use(self, name: str, tree: TreePart) -> Used | None:
+        return None if self.used is None else self.used.setdefault(name, Used.of(len(tree)))
+
+    def _report(self, name: str, label: int | None) -> Callable[[int, int], None]:
+        def report(done: int, total: int) -> None:
+            if self._progress is not None:
+                self._progress(name, label, done, total)
+
+        return report
 
     def _points(self, claim: ClaimPart) -> tuple[int, PointsSubject]:
+        self._refuse_exact()
         part = self.certificate.tree(claim.tree, leaks=False)
-        points = read_points(claim, self._shelf, self._numbers)
-        tree = make_tree(part, points.shape(), claim.upper)
-        self._walk(tree, points.spaces(), claim)
-        return tree.leaves, PointsSubject(claim.name, points)
-
-    def _walk(self, tree: Tree, spaces: Iterator[Space], claim: ResultPart | ClaimPart) -> None:
-        total, before = len(tree.part), 0
-        name, label = claim.name, claim.label if isinstance(claim, ResultPart) else None
-        spare = None
-        if self.spares is not None:
-            spare = self.spares.setdefault(claim.tree, Spare.of(total))
-        for space in spaces:
-            walk = Walk(space, tree, claim.upper, spare)
-
-            def report(done: int, before: int = before) -> None:
-                if self._progress is not None:
-                    self._progress(name, label, before + done, total)
-
-            walk.run(report)
-            before += walk.done
+        points = read_points(claim, self._shelf)
+        ask = TreeAnswers(
+            part, points.claim.members, points.claim.hidden, self._use(claim.tree, part)
+        )
+        leaves = points.claim.check(ask, self._report(claim.name, None))
+        return leaves, PointsSubject(claim.name, points)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from leaveout.verifier.checker.inputs import number
+from leaveout.kernel.boxes import number
 from leaveout.verifier.checker.manifest import ApplicationPart, CasePart, FamilyPart, FormPart
 from leaveout.verifier.checker.points import Points
 

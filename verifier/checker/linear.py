@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.boxes import Inputs, number, read_box, runs
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.files import BoxPart, FilePart, found_file
-from leaveout.verifier.checker.inputs import Inputs, number, read_box, runs
 
 if TYPE_CHECKING:
     from leaveout.kernel.family import Family

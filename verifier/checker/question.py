@@ -10,12 +10,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.boxes import Inputs, read_box, runs
+from leaveout.kernel.leaks import Leaks
 from leaveout.models import Family, Members, Network, load_network
+from leaveout.models.lowering import program_of
+from leaveout.verifier.certify.networks import lines_only
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.files import found_file
-from leaveout.verifier.checker.inputs import Inputs, read_box, runs
 from leaveout.verifier.checker.manifest import QuestionPart
-from leaveout.verifier.checker.readers import Given, read_members
+from leaveout.verifier.checker.readers import Given, Programs, read_members
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,12 @@ class Question:
     members: Members
     subject: Subject
     removed: NDArray[np.int64]  # shape (all,)
+
+    def leaks(self) -> Leaks:
+        """Bound what claims about all labels share."""
+        network, graph = self.network, self.network.graph
+        program = program_of(graph, {k: value[None] for k, value in network.parameters.items()})
+        return Leaks.of(program, Programs(graph, self.family), self.inputs, lines_only)
 
     @property
     def inputs(self) -> Inputs:

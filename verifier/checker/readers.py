@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.float32 import Program
 from leaveout.models import Family, Manifest, Members, Network, Stack, load_family, load_network
 from leaveout.models.graph import Graph
+from leaveout.models.lowering import program_of
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.files import FilePart, found_file
 from leaveout.verifier.checker.manifest import ApplicationPart, FamilyPart
@@ -45,6 +47,21 @@ class Reader:
     parameters: Mapping[str, NDArray[np.floating]]  # shape (1, *shape)
     family: Path | None = None  # the family that it is from
     members: Members | None = None  # if it may be any of these
+
+
+@dataclass(frozen=True, eq=False)
+class Programs:
+    """The members of a family, as the kernel reads them."""
+
+    graph: Graph
+    family: Family
+
+    def __len__(self) -> int:
+        return len(self.family)
+
+    def take(self, members: NDArray[np.int64]) -> Program:
+        """Return some of them."""
+        return program_of(self.graph, self.family.take(members))
 
 
 class Shelf:

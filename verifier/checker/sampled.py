@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.boxes import Inputs, runs
 from leaveout.kernel.values import number
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.inputs import Inputs, runs
 from leaveout.verifier.checker.manifest import DrawPart, SampledPart
 from leaveout.verifier.checker.question import Question, Subject
 

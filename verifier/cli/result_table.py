@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from leaveout.kernel.boxes import runs
 from leaveout.specs.deciders import Accuracy
 from leaveout.verifier.amounts import (
     AccuracyTable,
@@ -32,7 +33,6 @@ from leaveout.verifier.checker import (
     Subject,
     ValueSubject,
 )
-from leaveout.verifier.checker.inputs import runs
 from leaveout.verifier.records import BoxRecord
 from leaveout.verifier.report import Report, Result
 

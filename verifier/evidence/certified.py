@@ -20,6 +20,7 @@ from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.files.certificate import claim_part, question_part
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.encoders import Box
+from leaveout.kernel.boxes import Inputs
 from leaveout.kernel.values import HeldFile
 from leaveout.specs import Find
 from leaveout.verifier.amounts import bound
@@ -29,7 +30,6 @@ from leaveout.verifier.checker.ensembles.claims import ForestSubject
 from leaveout.verifier.checker.expressions.parts import Part, StatementPart
 from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.files import BoxPart, FilePart
-from leaveout.verifier.checker.inputs import Inputs
 from leaveout.verifier.checker.linear import LinearSubject
 from leaveout.verifier.checker.manifest import ClaimPart, QuestionPart
 from leaveout.verifier.checker.question import Subject

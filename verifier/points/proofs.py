@@ -30,9 +30,9 @@ from leaveout.errors import SpecError
 from leaveout.files import open_atomically
 from leaveout.models.archive import holds_arrays, put_array, read_arrays
 from leaveout.verifier.amounts import bound
+from leaveout.verifier.certify.trees import Used
 from leaveout.verifier.checker import RejectedError
-from leaveout.verifier.checker.check import spares
-from leaveout.verifier.checker.tree_walk import Spare
+from leaveout.verifier.checker.check import used_parts
 from leaveout.verifier.points.job import Solved, Unproved, proved_points
 from leaveout.version import VERSION
 
@@ -66,7 +66,7 @@ def shorten(
     if deadline.over:
         return False
     try:
-        found = spares(path, network=networks, family=families, progress=look)
+        found = used_parts(path, network=networks, family=families, progress=look)
     except _LateError:
         return False
     arrays = read_arrays(path)
@@ -78,7 +78,7 @@ def shorten(
     return True
 
 
-def _cut(arrays: Arrays, name: str, spare: Spare) -> None:
+def _cut(arrays: Arrays, name: str, spare: Used) -> None:
     """Shorten one tree."""
 
     def own(key: str) -> NDArray[Any]:

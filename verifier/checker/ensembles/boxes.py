@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
 from leaveout.compiling import cached_njit
+from leaveout.kernel.boxes import Inputs
 from leaveout.verifier.checker.ensembles.choosing import PLAIN, compiled_in, package_stamp
 from leaveout.verifier.checker.ensembles.members import Members
 from leaveout.verifier.checker.ensembles.node_pool import Listed, Pool
 from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.inputs import Inputs
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.5)
 """Multiples of the other forest's margin to subtract; any non-negative number is sound."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from leaveout.kernel.boxes import Inputs, runs
 from leaveout.verifier.checker.files import BoxPart, FilePart
-from leaveout.verifier.checker.inputs import Inputs, runs
 
 
 class ForestQuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from leaveout.kernel.boxes import Inputs, read_box
 from leaveout.verifier.checker.ensembles.boxes import Boxes, listed_of, prove, read_boxes
 from leaveout.verifier.checker.ensembles.claims import (
     ForestQuestionPart,
@@ -22,7 +23,6 @@ from leaveout.verifier.checker.ensembles.pairs import every_label, pair_of
 from leaveout.verifier.checker.ensembles.training import train
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.files import FilePart, found_file
-from leaveout.verifier.checker.inputs import Inputs, read_box
 from leaveout.verifier.checker.readers import Given
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from leaveout.kernel.boxes import read_box
 from leaveout.kernel.values import Given
 from leaveout.verifier.checker.ensembles.boxes import Boxes, prove, read_boxes
 from leaveout.verifier.checker.ensembles.deletion import Forest
@@ -11,7 +12,6 @@ from leaveout.verifier.checker.ensembles.leaks import pair_boxes
 from leaveout.verifier.checker.ensembles.pairs import every_label
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.files import BoxPart
-from leaveout.verifier.checker.inputs import read_box
 
 _NO_LEAK = -1e-9
 """Below every confidence, including that of a tie."""

@@ -18,7 +18,6 @@ from leaveout.kernel.values import (
     compare,
     number,
 )
-from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
 from leaveout.verifier.checker.expressions.parts import (
@@ -94,7 +93,7 @@ class Evaluation:
     confidence: Fraction | None = None  # confidence of each sampled number
     kept: Kept = field(default_factory=dict)  # earlier results, which statements can share
     told: list[str] = field(default_factory=list)
-    arithmetic: Arithmetic = FLOATS  # arithmetic for bounds of networks
+    exact: bool = False  # whether bounds of networks are to be exact
     steps: Steps = field(default_factory=Steps)  # limit that statements can share
     _open: set[str] = field(default_factory=set)
 
@@ -227,7 +226,7 @@ class Evaluation:
             values = {name: self.value(each, bound) for name, each in part.given.items()}
             proof = self.proof(key_of(part.number, mentioned)) if _has_key(mentioned) else {}
             found = known.check(
-                Given(values, proof, self.confidence, self.told.append, exact=self.arithmetic.exact)
+                Given(values, proof, self.confidence, self.told.append, exact=self.exact)
             )
             right = {"number": Range, "claim": bool | None}.get(known.result)
             if right is not None and not isinstance(found, right):

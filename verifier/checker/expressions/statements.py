@@ -15,7 +15,6 @@ import msgspec
 from numpy.typing import NDArray
 
 from leaveout.kernel.values import HeldFile, Range, number
-from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions import functions
 from leaveout.verifier.checker.expressions.evaluate import Evaluation, Kept, Steps
@@ -301,7 +300,7 @@ class Statements:
     part: ValuesPart
     file: Callable[[int], HeldFile]
     proof: Callable[[str], Mapping[str, NDArray[Any]]]
-    arithmetic: Arithmetic = FLOATS  # arithmetic for bounds of networks
+    exact: bool = False  # whether bounds of networks are to be exact
     _kept: Kept = field(default_factory=dict)
     _steps: Steps = field(default_factory=Steps)
 
@@ -345,7 +344,7 @@ class Statements:
             each = 1 - (1 - level) / max(1, len(sampled))
         return Evaluation(
             self.part.lets, self.file, self._proof, each, self._kept,
-            arithmetic=self.arithmetic, steps=self._steps,
+            exact=self.exact, steps=self._steps,
         )  # fmt: skip
 
     def _proof(self, key: str) -> Mapping[str, NDArray[Any]]:
