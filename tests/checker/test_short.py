@@ -101,7 +101,7 @@ def test_a_run_checks_its_certificate_for_a_little_longer_than_its_time(tmp_path
             time.sleep(0.01)
         raise AssertionError("nobody ended it")
 
-    monkeypatch.setattr(proofs, "spares", endless)
+    monkeypatch.setattr(proofs, "used_parts", endless)
     path = tmp_path / "c.npz"
     report = verify(spec, time=1.0, certificate=path)
     (note,) = [each for each in report.notes if "no time was left" in each]

@@ -127,6 +127,8 @@ def _expanded(part: TreePart, members: int) -> TreePart:
 
 def leak_tree(part: TreePart, label: int, labels: int) -> TreePart:
     """Return the arrays of a tree of leaks in the form of a tree of cases."""
+    if not 0 <= label < labels:
+        raise Rejected(f"there is no label {label}")
     others = [c for c in range(labels) if c != label]
     if part.share.shape[1:] != (labels + 1,):
         raise Rejected("the multipliers do not match the network")
