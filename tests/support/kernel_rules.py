@@ -37,6 +37,11 @@ def check_corners(seed):
     pairs = Pairs.of(state, phase, over)
     low, high, p, q, below, above = state[0]
     a, b, cz, cd = rng.normal(size=(4, 1, 1, 12))
+    if seed % 2:
+        # Largest where both ReLUs bend.
+        a = -np.abs(a)
+        b, cz = a * rng.random(12), a * rng.random(12)
+        cd = b * cz / a
     most = pairs.most(slice(None), a, b, cz, cd)[0, 0]
     alone = pairs.most(slice(None), a, None, cz, None)[0, 0]
     real = (phase[0] == 0) & ~over[0]
@@ -212,6 +217,10 @@ def check_multiples(seed):
         return
     assert (lent["t"] >= 0).all()
     x = rng.uniform(net.lower, net.upper, (500, net.inputs))
+    node.cut(np.ones(1, bool), node.G[:, 0], node.s[:, 0])
+    left = x[x @ node.G[0, 0] + node.s[0, 0] >= 0]
+    assert node.alive[0] or not len(left)
+    assert ((left >= node.lower) & (left <= node.upper)).all() or not node.alive[0]
     x = x[(x @ node.G[0].T + node.s[0] >= 0).all(1)]
     assert (x @ slopes[0].T + constant[0] <= found + 1e-9).all()
 
