@@ -51,7 +51,8 @@ def changes_of_tree(content: Content, tree: str, worst: float) -> Iterator[Chang
     # With discrete inputs a leaf may hold no input at all, whatever its multipliers prove.
     discrete = bool(content.manifest["questions"][0]["box"]["choices"])
     lower = [worst - 1e-3, worst - 0.5, -0.1]
-    for lowered in lower if discrete else [*lower, 0.9 * upper - 1e-3]:
+    # Without a leak, less may be true, too.
+    for lowered in () if worst <= 0 else lower if discrete else [*lower, 0.9 * upper - 1e-3]:
         yield f"upper {lowered}", lambda c, v=lowered: result_of(c, tree).update(upper=v)
     for label in {-1, 99, (result["label"] + 1) % 2}:
         if label != result["label"]:
@@ -91,24 +92,32 @@ def changes_of_tree(content: Content, tree: str, worst: float) -> Iterator[Chang
                 {name: c.arrays[name].astype(np.float16)}
             ),
         )
-    proved = np.flatnonzero(arrays["proof"] >= 0)
-    if proved.size:
-        # The leaf that the bound rests on has no room to spare.
-        node = proved[np.argmax(arrays["claim"][proved])]
+    for what, change in changes_of_proofs(arrays, tree, result["label"]) if worst > 0 else ():
+        # Hints have no force of their own: one that is none may not carry a false claim.
+        def both(c: Content, change: Callable[[Content], None] = change) -> None:
+            change(c)
+            result_of(c, tree).update(upper=worst - 1e-3)
+
+        yield what, both
+
+
+def changes_of_proofs(arrays: dict[str, np.ndarray], tree: str, label: int) -> Iterator[Change]:
+    for node in np.flatnonzero(arrays["proof"] >= 0)[:4]:
         row = int(arrays["proof"][node])
         for name in ("cz", "cd", "t", "share"):
             yield f"{name} not a number", put(f"{tree}.{name}", row, np.nan)
             yield f"{name} infinite", put(f"{tree}.{name}", row, np.inf)
         yield "t negative", put(f"{tree}.t", row, -1.0 - arrays["t"][row])
         yield "shares below 1", put(f"{tree}.share", row, 0.9 * arrays["share"][row])
-        yield "share of its own label", put(f"{tree}.share", (row, result["label"]), 1.0)
+        yield "share of its own label", put(f"{tree}.share", (row, label), 1.0)
         yield "proof of nothing", put(f"{tree}.proof", node, len(arrays["t"]))
-        if discrete:
-            return
         yield "t huge", put(f"{tree}.t", row, 1e6)
         yield "cz negated", put(f"{tree}.cz", row, -5 * arrays["cz"][row] - 1)
         yield "cz scaled", put(f"{tree}.cz", row, 40 * arrays["cz"][row] + 40)
         yield "cd negated", put(f"{tree}.cd", row, -5 * arrays["cd"][row] - 40)
+    yield "no proof", put(f"{tree}.proof", slice(None), -1)
+    yield "errors left out", put(f"{tree}.error", slice(None), 0.0)
+    yield "targets raised", put(f"{tree}.target", slice(None), 1e6)
 
 
 def result_of(content: Content, tree: str) -> dict:
