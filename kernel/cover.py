@@ -484,7 +484,8 @@ class Walk:
         leaf = np.array([not len(self.tree.children[name]) for name in names.tolist()])
         halves = self._prove(nodes, case, np.flatnonzero(leaf & nodes.alive))
         inner = np.flatnonzero(~leaf & nodes.alive).tolist()
-        self._bound_errors(nodes, case, inner)
+        renew = [i for i in inner if self.tree.renew[names[i]]]
+        self._bound_errors(nodes, case, np.array(renew, np.int64))
         found = [
             (nodes, i, int(child), None) for i in inner for child in self.tree.children[names[i]]
         ]
@@ -570,10 +571,12 @@ class Walk:
             value = value + 8 * UNIT * (np.abs(c) + error)
             open_ = np.flatnonzero(~(value <= self.upper))
             if len(open_):
-                found += self._halve(nodes, at[open_], value[open_], g[open_])
+                found += self._halve(nodes, case, at[open_], value[open_], g[open_])
         return found
 
-    def _halve(self, nodes: Nodes, at: Integers, value: Floats, slopes: Floats) -> list[_Entry]:
+    def _halve(
+        self, nodes: Nodes, case: Integers, at: Integers, value: Floats, slopes: Floats
+    ) -> list[_Entry]:
         """Ask where to split leaves that are not bounded yet; both halves are leaves again."""
         told = {
             "lower": nodes.lower[at],
@@ -591,15 +594,15 @@ class Walk:
         point = read_hint(hint, "point", np.float64, at.shape)
         need((index >= 0) & (index < self.net.inputs), "a split of no input")
         need(np.isfinite(point), "a split at no number")
+        self._bound_errors(nodes, case, at)
         return [
             (nodes, i, int(nodes.names[i]), (j, side, p))
             for i, j, p in zip(at.tolist(), index.tolist(), point.tolist(), strict=True)
             for side in (0, 1)
         ]
 
-    def _bound_errors(self, nodes: Nodes, case: Integers, inner: list[int]) -> None:
-        """Bound evaluation errors here, where the tree says that this pays."""
-        at = np.array([i for i in inner if self.tree.renew[nodes.names[i]]], np.int64)
+    def _bound_errors(self, nodes: Nodes, case: Integers, at: Integers) -> None:
+        """Bound evaluation errors again in some nodes, for what starts from them."""
         if len(at):
             members = [self.tree.set_of(int(name)) for name in nodes.names[at]]
             found = self.space.errors.over(
