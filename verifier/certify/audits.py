@@ -12,7 +12,7 @@ from scipy.special import betaincinv
 
 from leaveout.kernel.numbers import Floats
 from leaveout.kernel.tails import MOST_TRIALS, exceeds, is_rare
-from leaveout.kernel.values import Arrays
+from leaveout.kernel.values import Arrays, Ask
 
 _LEAST_LEVEL = 1e-200
 """Special functions lose digits at lower levels, which nobody needs."""
@@ -32,6 +32,10 @@ def answer(what: str, known: Arrays) -> Arrays:
     if what == "lines":
         return {what: _lines(known)}
     return {}
+
+
+ANSWERS: Mapping[str, Ask] = {"membership_advantage": answer, "unlearns": answer}
+"""Who answers, by the function that is checked."""
 
 
 def guess_end(count: int, trials: int, level: float) -> float:
