@@ -28,7 +28,9 @@ from leaveout.kernel.values import Ask, Given, Range, hints
 ARMS = ("unlearned", "retrained")
 _ROWS: tuple[str, ...] = ("trial", "forgotten", "label", *ARMS)
 _EVENTS = ("event", *(f"{arm}_{what}" for arm in ARMS for what in ("hits", "trials")))
-_LEAST_TRIALS = 4
+LEAST_TRIALS = 4
+"""Two that choose, so that an attack can be cross-fitted, and two that count."""
+
 _LEAST_PROBABILITY = 1e-7
 
 
@@ -65,8 +67,13 @@ class Seen:
 
     @property
     def counts(self) -> NDArray[np.bool_]:
-        """Whether each trial counts; the first third, at least two, only chooses."""
-        return np.arange(self.trials) >= max(2, self.trials // 3)
+        """Whether each trial counts; others only choose."""
+        return counted(self.trials)
+
+
+def counted(trials: int) -> NDArray[np.bool_]:
+    """Return which trials count; the first third, at least two, only chooses."""
+    return np.arange(trials) >= max(2, trials // 3)
 
 
 def audit(given: Given) -> Seen | Counts:
@@ -279,6 +286,12 @@ def _reach(values: Floats, cuts: Floats) -> NDArray[np.int64]:
     return len(values) - np.searchsorted(np.sort(values), cuts, side="left").astype(np.int64)
 
 
+def farthest(one: Floats, other: Floats) -> int:
+    """Return the largest difference, over all t, of how many of two lists are at least t."""
+    cuts = np.concatenate([one, other])
+    return int(np.abs(_reach(one, cuts) - _reach(other, cuts)).max())
+
+
 def choose(found: Sequence[Scores], chooses: NDArray[np.bool_]) -> Event:
     """Choose the event that best separates the arms in some trials; ties by means over spread."""
     best: tuple[tuple[float, float], Event] | None = None
@@ -307,11 +320,8 @@ def of_statistics(
     """
     trials = int(counts.sum())
     margin = 2 * band(trials, (1 - LOWER_SHARE) * error / (2 * len(found)))
-    best, apart = choose(found, ~counts), 0
-    for item in found:
-        cuts = np.concatenate(item[1:])[np.concatenate([counts, counts])]
-        reach = [_reach(arm[counts], cuts) for arm in item[1:]]
-        apart = max(apart, int(np.abs(reach[0] - reach[1]).max()))
+    best = choose(found, ~counts)
+    apart = max(farthest(each.unlearned[counts], each.retrained[counts]) for each in found)
     hits = [int(best.occurs(arm[counts]).sum()) for arm in found[best.place][1:]]
     pairs = [(hits[0], trials), (trials - hits[1], trials)]
     more, rest = lower_ends(pairs, LOWER_SHARE * error / 2, ask)
@@ -383,7 +393,7 @@ def membership_advantage(given: Given) -> Range:
         found = of_events(held, error, given.ask)
     elif not isinstance(held, Seen):
         raise Rejected("'audit' is not an audit")
-    elif held.trials < _LEAST_TRIALS:
+    elif held.trials < LEAST_TRIALS:
         given.tell(f"{held.trials} trials are too few to estimate anything")
         found = Estimate(Fraction(0), Fraction(1))
     else:

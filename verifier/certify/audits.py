@@ -75,6 +75,7 @@ _LEAST = 2.0**-40
 
 def means_above(draws: Floats, level: float) -> Floats:
     """Return the greatest lower bounds of the columns' means that the kernel confirms."""
+    draws = np.where(draws < 2.0**-60, 0.0, draws)
     low, high = np.zeros(draws.shape[1]), np.minimum(draws.mean(axis=0), 1.0)
     if level < _LEAST_LEVEL:
         return low
