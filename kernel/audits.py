@@ -93,7 +93,7 @@ def audit(given: Given) -> Seen | Counts:
 
 def _counts(arrays: Mapping[str, NDArray[Any]]) -> Counts:
     names = arrays["event"]
-    need(names.ndim == 1 and names.dtype.kind == "U" and len(names), "'event' is no list of names")
+    need(names.ndim == 1 and names.dtype.kind == "U" and len(names), "'event' is not a list of strings")
     need(len({*names.tolist()}) == len(names), "two events have the same name")
     found = []
     for arm in ARMS:
@@ -123,7 +123,7 @@ def _seen(arrays: Mapping[str, NDArray[Any]]) -> Seen:
     need(fine, "'forgotten' does not contain one truth value per row")
     trial, label = (_whole(arrays, name, rows) for name in ("trial", "label"))
     arms = {}
-    for name in arrays.keys() - {"trial", "forgotten", "label"}:
+    for name in (name for name in (*ARMS, "original") if name in arrays):
         fine = arrays[name].dtype.kind == "f" and arrays[name].shape == (rows, labels)
         need(fine and labels > 1, f"{name!r} does not contain one row of probabilities per row")
         arms[name] = chances = arrays[name].astype(np.float64)
@@ -216,6 +216,11 @@ class Event(NamedTuple):
     place: int  # of the attack or statistic
     cut: float
     above: bool
+
+    @property
+    def words(self) -> str:
+        """The event in words."""
+        return f"{'>=' if self.above else '<'} {self.cut:.5g}"
 
     def occurs(self, values: Floats) -> NDArray[np.bool_]:
         """Return where it occurred."""
@@ -404,13 +409,14 @@ def membership_advantage(given: Given) -> Range:
             items = statistics(held, items)
             found = of_statistics(items, held.counts, error, given.ask)
         assert found.best is not None
+        best = f"{items[found.best.place].name} {found.best.words}"
         given.tell(
             f"recomputed: attacks selected on {int((~held.counts).sum()):,} trials; the other "
-            f"{int(held.counts.sum()):,} count; best on the first: {items[found.best.place].name}"
+            f"{int(held.counts.sum()):,} count; best on the first: {best}"
         )
         given.tell(
             "rests on: the trials of the file are independent, each with its own models, and were "
-            "numbered before they were run; the classifiers among the attacks are as trained "
-            "outside the kernel, on the trials that select"
+            "numbered before they were run; the classifiers among the attacks were trained outside "
+            "the kernel, on the trials that select alone"
         )
     return Range(down(found.lower, 64), min(Fraction(1), up(found.upper, 64)))

@@ -76,7 +76,7 @@ def exp(value: Fraction) -> Enclosure:
 
     Once term n is at most a unit and n > 4, all later ones together are less than another unit.
     """
-    need(abs(value) <= 2**16, "an exponent beyond 65,536")
+    need(abs(value) <= 2**16, "e to the power of a number beyond 65,536")
     twos = math.floor(float(value) / math.log(2)) - 1
     least, most = sorted(twos * end for end in _log_of_two())
     low = high = term_low = term_high = _ONE
@@ -204,7 +204,7 @@ def lower_ends(counts: Sequence[tuple[int, int]], level: Fraction, ask: Ask) -> 
     A chance p that makes so many events rare is at most Clopper and Pearson's end (1934), which
     exceeds the true one with probability at most ``level``; p comes from outside.
     """
-    need(all(0 <= hits <= trials > 0 for hits, trials in counts), "counts beyond the trials")
+    need(all(0 <= hits <= trials > 0 for hits, trials in counts), "events are not between 0 and the number of trials")
     pairs = np.array(counts, np.int64).reshape(-1, 2)
     known = {"hits": pairs[:, 0], "trials": pairs[:, 1], "level": np.array(float(level))}
     ends = hints(ask, "lower_ends", known, len(pairs))

@@ -44,7 +44,7 @@ def guess_end(count: int, trials: int, level: float) -> float:
         return 0.0
     found = float(betaincinv(count, trials - count + 1, level))
     # The function fails for some levels that are tiny.
-    return found if 0 < found < 1 else 0.0
+    return min(found, 1 - 2.0**-53) if found > 0 else 0.0
 
 
 def lower_end(count: int, trials: int, level: float) -> float:

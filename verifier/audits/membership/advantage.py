@@ -125,7 +125,7 @@ def count(
 def _counted(found: Sequence[Scores], event: Event, counts: NDArray[np.bool_]) -> Counted:
     chosen, total = found[event.place], int(counts.sum())
     hits = [int(event.occurs(arm[counts]).sum()) for arm in (chosen.unlearned, chosen.retrained)]
-    words = f"{statistic_words(chosen.name)} {'>=' if event.above else '<'} {event.cut:.5g}"
+    words = f"{statistic_words(chosen.name)} {event.words}"
     return Counted(words, sees(chosen.name), hits[0], hits[1], total, total)
 
 

@@ -13,19 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from leaveout.kernel import services
 from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.services import Service, answered_right, is_refuted, sharded, unlearns
 from leaveout.kernel.values import Given, HeldFile, Range
 from leaveout.models.sharded import ServiceSettings, guarantee
 from leaveout.verifier.audits.adaptive import Duplicated
-from leaveout.verifier.checker.services import functions
-from leaveout.verifier.checker.services.functions import (
-    Service,
-    answered_right,
-    is_refuted,
-    read_service,
-    sharded,
-    unlearns,
-)
 from leaveout.verifier.values.subjects.sharded import proof_of_accounting, proof_of_attack
 
 from support.services import enumerated
@@ -88,12 +81,12 @@ SMALL = st.builds(Fraction, st.integers(1, 300), st.just(1000))
 def test_every_route_shows_what_enumeration_confirms(found, beta, gamma, seed):
     """Exact laws of seeds and transcripts: posteriors against priors, whatever is asked."""
     laws = enumerated(found.shards, found.predictions, float(found.epsilon), seed)
-    shown = [(functions.group_privacy_alpha(found), 0.0, 0.0)]
+    shown = [(services.group_privacy_alpha(found), 0.0, 0.0)]
     for order in (Fraction(1, 3), Fraction(2), Fraction(30)):
-        shown.append((functions.moments(found, beta, order), float(beta), 0.0))
-    shown.append((functions.together(found, beta, gamma), float(beta), float(gamma)))
+        shown.append((services.moments(found, beta, order), float(beta), 0.0))
+    shown.append((services.together(found, beta, gamma), float(beta), float(gamma)))
     for bound in (Fraction(1, 2), Fraction(2), Fraction(9), Fraction(40)):
-        near = functions.near_mean(found, beta, gamma, bound, Fraction(1, 2))
+        near = services.near_mean(found, beta, gamma, bound, Fraction(1, 2))
         if near is not None:
             shown.append((near, float(beta), float(gamma)))
     for alpha, most, share in shown:
@@ -113,7 +106,7 @@ def test_what_moments_show_is_not_far_from_the_truth(shards, epsilon):
     def enough(alpha):
         return np.maximum(posterior - math.exp(alpha) * prior, 0).sum() <= float(beta)
 
-    best = min(float(functions.moments(found, beta, Fraction(n, 8))) for n in range(1, 200))
+    best = min(float(services.moments(found, beta, Fraction(n, 8))) for n in range(1, 200))
     assert enough(best)
     assert not enough(0.75 * best)
 
@@ -141,7 +134,7 @@ def test_on_1000_random_settings_the_checker_confirms_the_prover_and_no_more(tmp
         )
         found = sharded(Given({"path": held(tmp_path, text)}))
         shown = guarantee(given_settings, asked["predictions"], beta, gamma)
-        proof = proof_of_accounting(given_settings, shown)
+        proof = proof_of_accounting(given_settings, beta, gamma)
         routes.add(int(proof["route"][0]))
         limits = {"beta": Fraction(beta), "gamma": Fraction(gamma)}
         assert claim(found, proof, alpha=Fraction(shown.alpha), **limits) is True
@@ -284,7 +277,7 @@ def test_other_bytes_than_the_digest_says_are_refused(tmp_path, snapshot):
     found = held(tmp_path, PRIVATE)
     found.path.write_text(PRIVATE.replace("0.001", "0.0001"))
     with pytest.raises(Rejected) as told:
-        read_service(found.path, found.sha256)
+        sharded(Given({"path": found}))
     assert str(told.value) == snapshot
 
 
