@@ -93,15 +93,16 @@ def audit(given: Given) -> Seen | Counts:
 
 def _counts(arrays: Mapping[str, NDArray[Any]]) -> Counts:
     names = arrays["event"]
-    need(names.ndim == 1 and names.dtype.kind == "U" and len(names), "'event' is not a list of strings")
+    fine = names.ndim == 1 and names.dtype.kind == "U" and len(names) > 0
+    need(fine, "'event' is not a list of strings")
     need(len({*names.tolist()}) == len(names), "two events have the same name")
-    found = []
+    arms = []
     for arm in ARMS:
         hits, trials = (_whole(arrays, f"{arm}_{what}", len(names)) for what in ("hits", "trials"))
-        fine = (hits >= 0) & (hits <= trials) & (trials >= 1)
-        need(fine, f"the counts of the {arm} arm are not between 0 and the number of trials")
-        found.append(list(zip(hits.tolist(), trials.tolist(), strict=True)))
-    return Counts(*found)
+        what = f"the counts of the {arm} arm are not between 0 and the number of trials"
+        need((hits >= 0) & (hits <= trials) & (trials >= 1), what)
+        arms.append(list(zip(hits.tolist(), trials.tolist(), strict=True)))
+    return Counts(*arms)
 
 
 def _whole(arrays: Mapping[str, NDArray[Any]], name: str, rows: int) -> NDArray[np.int64]:
@@ -117,9 +118,8 @@ def _seen(arrays: Mapping[str, NDArray[Any]]) -> Seen:
     rows, labels = arrays["trial"].size, arrays[ARMS[0]].shape[-1]
     need(rows, "no rows")
     flags = arrays["forgotten"]
-    fine = (
-        flags.shape == (rows,) and flags.dtype.kind in "biu" and bool(np.isin(flags, (0, 1)).all())
-    )
+    fine = flags.shape == (rows,) and flags.dtype.kind in "biu"
+    fine = fine and bool(np.isin(flags, (0, 1)).all())
     need(fine, "'forgotten' does not contain one truth value per row")
     trial, label = (_whole(arrays, name, rows) for name in ("trial", "label"))
     arms = {}
@@ -149,18 +149,13 @@ class Scores(NamedTuple):
     retrained: Floats  # shape (rows,) or (trials,)
 
 
-def _log(chances: Floats) -> Floats:
-    found: Floats = np.log(np.maximum(chances, _LEAST_PROBABILITY))
-    return found
-
-
 def basic(posteriors: Floats, label: NDArray[np.int64]) -> dict[str, Floats]:
     """Return scores that need one model; the loss is that of Yeom et al. (2018)."""
     row, others = np.arange(len(label)), posteriors.copy()
     others[row, label] = 0
-    loss = _log(posteriors[row, label])
+    loss = np.log(np.maximum(posteriors[row, label], _LEAST_PROBABILITY))
+    margin = loss - np.log(np.maximum(others.max(axis=1), _LEAST_PROBABILITY))
     right = (posteriors.argmax(axis=1) == label).astype(np.float64)
-    margin = loss - _log(others.max(axis=1))
     return {"loss": loss, "margin": margin, "confidence": posteriors.max(1), "label only": right}
 
 
@@ -199,13 +194,13 @@ def _linear(seen: Seen, name: str, tables: list[Floats], apart_by: str, ask: Ask
     known |= {"place": seen.place, "forgotten": seen.forgotten, "counts": seen.counts}
     known["by_arm"] = np.array(apart_by == "arm")
     lines = hints(ask, "lines", known, seen.trials, 1 + tables[0].shape[1])
+    need(np.abs(lines) <= 2.0**100, "a slope is too steep")
     need(lines[seen.counts] == lines[-1], "trials that count have lines of their own")
     found = []
     for table in tables:
         value = lines[seen.place, 0]
         for column in range(table.shape[1]):
             value = value + lines[seen.place, 1 + column] * table[:, column]
-        need(np.isfinite(value), "a score is not finite")
         found.append(value)
     return Scores(name, *found)
 

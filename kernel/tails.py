@@ -204,7 +204,10 @@ def lower_ends(counts: Sequence[tuple[int, int]], level: Fraction, ask: Ask) -> 
     A chance p that makes so many events rare is at most Clopper and Pearson's end (1934), which
     exceeds the true one with probability at most ``level``; p comes from outside.
     """
-    need(all(0 <= hits <= trials > 0 for hits, trials in counts), "events are not between 0 and the number of trials")
+    need(
+        all(0 <= hits <= trials > 0 for hits, trials in counts),
+        "events are not between 0 and the number of trials",
+    )
     pairs = np.array(counts, np.int64).reshape(-1, 2)
     known = {"hits": pairs[:, 0], "trials": pairs[:, 1], "level": np.array(float(level))}
     ends = hints(ask, "lower_ends", known, len(pairs))

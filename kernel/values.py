@@ -27,8 +27,12 @@ def nothing(what: str, known: Arrays) -> Arrays:
 
 
 def hints(ask: Ask, what: str, known: Arrays, *shape: int) -> Floats:
-    """Ask for finite float64 numbers of a shape; anything else is rejected."""
-    found = ask(what, known).get(what)
+    """Ask for finite float64 numbers of a shape; anything else is rejected.
+
+    What is known is copied, so that no answer can change it.
+    """
+    answer = ask(what, {name: np.array(array) for name, array in known.items()})
+    found = answer.get(what) if isinstance(answer, Mapping) else None
     fine = isinstance(found, np.ndarray) and found.dtype == np.float64 and found.shape == shape
     need(fine, f"no hint of shape {shape} for {what!r}")
     array: Floats = np.array(found)

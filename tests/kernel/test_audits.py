@@ -20,12 +20,16 @@ from leaveout.kernel.audits import (
     Counts,
     Scores,
     audit,
+    basic,
     farthest,
     membership_advantage,
     of_events,
+    of_records,
     of_statistics,
     scores,
+    thresholds,
 )
+from leaveout.kernel.audits import statistics as statistics_of
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.tails import means_above
 from leaveout.kernel.values import Given, HeldFile
@@ -327,3 +331,162 @@ def test_what_is_no_archive_cannot_be_read(tmp_path):
         audit(Given({"path": HeldFile(tmp_path / "none.npz", "")}))
     with pytest.raises(Rejected, match="not the file"):
         audit(Given({"path": HeldFile(path, "0" * 64)}))
+
+
+def loosened(factor):
+    """Return what answers as certify does, but with ends moved by a factor."""
+
+    def ask(what, known):
+        found = answer(what, known)
+        return found if what == "lines" else {what: found[what] * factor}
+
+    return ask
+
+
+@pytest.mark.parametrize("unit", ["trials", "records"])
+def test_hints_only_widen_the_interval_or_are_refused(tmp_path, unit):
+    path = written(tmp_path, views_arrays(np.random.default_rng(1), 40, 20, 4.0))
+    best = bounds(path, unit=unit)
+    assert best.lower > 0
+    for factor in (0.999, 0.5, 0.0):
+        found = bounds(path, unit=unit, ask=loosened(factor))
+        assert found.lower < best.lower or (unit == "trials" and factor)
+        assert found.lower <= best.lower <= best.upper <= found.upper
+    for factor in (1 + 1e-7, 1.01, -1.0, np.nan, np.inf):
+        with pytest.raises(Rejected):
+            bounds(path, unit=unit, ask=loosened(factor))
+
+
+def lines_by(change):
+    """Return what answers as certify does, but with changed lines."""
+
+    def ask(what, known):
+        found = answer(what, known)
+        return {what: change(found[what], known)} if what == "lines" else found
+
+    return ask
+
+
+def own_line(lines, known):
+    found = lines.copy()
+    found[-2] *= 2
+    return found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        own_line,
+        lambda lines, known: lines[1:],
+        lambda lines, known: lines[:, 1:],
+        lambda lines, known: lines.astype(np.float32),
+        lambda lines, known: lines.tolist(),
+        lambda lines, known: lines * np.nan,
+        lambda lines, known: np.full_like(lines, 1e308),
+        lambda lines, known: np.full_like(lines, np.inf),
+        lambda lines, known: None,
+    ],
+)
+def test_lines_that_are_none_or_differ_among_trials_that_count_are_refused(tmp_path, change):
+    path = written(tmp_path, views_arrays(np.random.default_rng(1), 12, 9, 3.0))
+    with pytest.raises(Rejected):
+        bounds(path, ask=lines_by(change))
+
+
+def test_what_is_asked_can_neither_be_changed_nor_tell_the_arms_apart(tmp_path):
+    """Attacks that are nothing but slopes from outside see both arms alike."""
+    rng = np.random.default_rng(2)
+    arrays = views_arrays(rng, 12, 9)
+    arrays["retrained"] = arrays["unlearned"]
+    path = written(tmp_path, arrays)
+
+    def ask(what, known):
+        found = answer(what, known)
+        if what == "lines":
+            found = {what: found[what] * 0 + rng.normal(size=found[what].shape[1])}
+        for array in known.values():
+            array.fill(0)
+        return found
+
+    found = scores(read(path), ask)
+    assert all(np.array_equal(each.unlearned, each.retrained) for each in found)
+    for unit in ("trials", "records"):
+        assert bounds(path, unit=unit, ask=ask).lower == 0
+
+
+def test_the_attacks_are_fixed_by_what_the_file_holds(tmp_path):
+    rng = np.random.default_rng(0)
+    for unseen, original in product((True, False), repeat=2):
+        path = written(tmp_path, views_arrays(rng, 5, 3, unseen=unseen, original=original))
+        names = [each.name for each in scores(read(path), answer)]
+        one, both = ["arm classifier, one model"], ["arm classifier, both models"]
+        if unseen:
+            one, both = ["membership classifier, one model", *one], [*both, both[0]]
+        assert names[:4] == ["loss", "margin", "confidence", "label only"]
+        assert {*one} <= {*names}
+        assert len(names) == len({*names}) == 4 + 2 * original + len(one) + original * len(both)
+
+
+def test_a_share_of_the_error_is_that_of_every_attack(tmp_path):
+    """By simulation: where arms are alike, hardly any interval lies above 0."""
+    alarms = 0
+    for seed in range(40):
+        path = written(tmp_path, views_arrays(np.random.default_rng(seed), 6, 4, original=False))
+        for unit in ("trials", "records"):
+            alarms += bounds(path, Fraction(1, 2), unit).lower > 0
+    assert binomtest(alarms, 80, 0.5, alternative="greater").pvalue > 1e-3
+
+
+def test_scores_are_those_of_their_definitions():
+    label = np.array([0, 1, 0])
+    chances = np.array([[0.7, 0.2, 0.1], [0.6, 0.4, 0.0], [0.0, 0.0, 1.0]])
+    found = basic(chances, label)
+    assert np.allclose(found["loss"], np.log([0.7, 0.4, 1e-7]))
+    assert np.allclose(found["margin"], np.log([0.7 / 0.2, 0.4 / 0.6, 1e-7]))
+    assert found["confidence"].tolist() == [0.7, 0.6, 1.0]
+    assert found["label only"].tolist() == [1.0, 0.0, 0.0]
+
+
+def test_means_and_ranks_of_a_trial_are_those_of_its_rows(tmp_path):
+    rng = np.random.default_rng(3)
+    seen = read(written(tmp_path, views_arrays(rng, 5, 4)))
+    values = rng.integers(0, 4, len(seen.place)).astype(float)
+    mean, rank = statistics_of(seen, [Scores("it", values, values)])
+    for trial in range(5):
+        own = values[(seen.place == trial) & seen.forgotten]
+        others = values[(seen.place == trial) & ~seen.forgotten]
+        assert mean.unlearned[trial] == pytest.approx(own.mean())
+        wins = [(a > b) + (a == b) / 2 for a in own for b in others]
+        assert rank.retrained[trial] == pytest.approx(np.mean(wins))
+
+
+def test_records_are_bounded_as_their_shares_by_hand(tmp_path):
+    """One attack: the lower bound from its chosen threshold, the upper from all of them."""
+    seen = read(written(tmp_path, views_arrays(np.random.default_rng(4), 30, 5, 2.0)))
+    item, error = scores(seen, answer)[0], Fraction(1, 20)
+    found = of_records(seen, [item], error, answer)
+    place, gone, counts = seen.place, seen.forgotten, seen.counts
+
+    def share(values, trial, cut, strictly=False):
+        own = values[(place == trial) & gone]
+        return np.mean(own > cut if strictly else own >= cut)
+
+    assert found.best is not None
+    cut, sign = found.best.cut, 1 if found.best.above else -1
+    trials = np.flatnonzero(counts)
+    lean = [share(item.unlearned, t, cut) - share(item.retrained, t, cut) for t in trials]
+    (mean,) = means_above((1 + sign * np.array(lean))[:, None] / 2, error * 4 / 5, answer)
+    assert float(found.lower) == pytest.approx(float(2 * mean - 1), abs=1e-8)
+    pool = np.concatenate([arm[gone & ~counts[place]] for arm in item[1:]])
+    cuts, most = thresholds(pool), 0
+    assert 2 < len(cuts) <= 20
+    each = error / 5 / (4 * len(cuts))
+
+    def low(values):
+        return means_above(np.array(values)[:, None], each, answer)[0]
+
+    for one, two in ((item[1], item[2]), (item[2], item[1])):
+        below = [0] + [low([1 - share(one, t, c, True) for t in trials]) for c in cuts]
+        above = [low([share(two, t, c) for t in trials]) for c in cuts] + [0]
+        most = max(most, *(1 - a - b for a, b in zip(below, above)))
+    assert float(found.upper) == pytest.approx(float(most), abs=1e-8)
