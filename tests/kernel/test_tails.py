@@ -190,6 +190,13 @@ def test_events_are_rare_just_where_enumeration_says(trials, data):
         assert not is_rare(count, trials, chance, truth * (1 - Fraction(1, 2**100)))
 
 
+def test_rounding_never_makes_events_rare():
+    low, high = at_least(60, 400, Fraction(0.1))
+    assert low < high
+    assert is_rare(60, 400, Fraction(0.1), high)
+    assert not is_rare(60, 400, Fraction(0.1), low)
+
+
 @given(st.integers(1, 60), st.data())
 def test_chernoff_never_says_more_than_enumeration(trials, data):
     count = data.draw(st.integers(0, trials))
@@ -299,6 +306,11 @@ def test_a_mean_hinted_too_high_is_refused_and_a_low_one_is_not():
         assert means_above(draws, level, hinting("means_above", best * 0.9))[place] < best[place]
     with pytest.raises(Rejected):
         means_above(draws, level, hinting("means_above", best[::-1] + 0.1))
+
+
+def test_a_mean_so_small_that_products_overflow_is_refused():
+    with pytest.raises(Rejected):
+        means_above(np.full((9, 1), 0.5), Fraction(1, 20), hinting("means_above", [2.0**-70]))
 
 
 @pytest.mark.parametrize("draw", [-0.1, 1.1, np.nan, 1e-300])
