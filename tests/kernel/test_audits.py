@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.stats import binomtest, norm
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -21,6 +22,8 @@ from leaveout.kernel.audits import (
     Scores,
     audit,
     basic,
+    choose,
+    counted,
     farthest,
     membership_advantage,
     of_events,
@@ -490,3 +493,57 @@ def test_records_are_bounded_as_their_shares_by_hand(tmp_path):
         above = [low([share(two, t, c) for t in trials]) for c in cuts] + [0]
         most = max(most, *(1 - a - b for a, b in zip(below, above)))
     assert float(found.upper) == pytest.approx(float(most), abs=1e-8)
+
+
+def lower_of(count, trials, level):
+    """Return Clopper and Pearson's lower end by the beta distribution."""
+    return stats.beta.ppf(level, count, trials - count + 1) if count else 0.0
+
+
+@pytest.mark.parametrize("error", [0.5, 0.05])
+def test_events_share_the_error_among_both_ends_of_both_arms(error):
+    counts = Counts([(9, 30), (70, 90), (0, 5)], [(2, 40), (60, 80), (5, 5)])
+    for events in (1, 2, 3):
+        level = error / (4 * events)
+        ends = [
+            [(lower_of(k, n, level), 1 - lower_of(n - k, n, level)) for k, n in arm[:events]]
+            for arm in counts
+        ]
+        low = max(0, *(max(a - d, c - b) for (a, b), (c, d) in zip(*ends)))
+        high = max(max(b - c, d - a) for (a, b), (c, d) in zip(*ends))
+        some = Counts(*(arm[:events] for arm in counts))
+        found = of_events(some, Fraction(error), answer)
+        assert float(found.lower) == pytest.approx(low, abs=1e-12)
+        assert float(found.upper) == pytest.approx(high, abs=1e-12)
+
+
+@pytest.mark.parametrize("shift", [0.3, 1.0, 4.0, -4.0])
+def test_statistics_share_the_error_as_they_say(shift):
+    rng, error, trials = np.random.default_rng(8), Fraction(1, 10), 60
+    items = statistics(rng, trials, shift)
+    counts = counted(trials)
+    found = of_statistics(items, counts, error, answer)
+    n, best = int(counts.sum()), found.best
+    assert n == 40
+    hits = [int(best.occurs(arm[counts]).sum()) for arm in items[best.place][1:]]
+    level = 0.8 * 0.1 / 2
+    shown = lower_of(hits[0], n, level) - (1 - lower_of(n - hits[1], n, level))
+    wide = max(farthest(one[counts], two[counts]) for _, one, two in items) / n
+    margin = 2 * math.sqrt(math.log(2 / (0.2 * 0.1 / (2 * len(items)))) / (2 * n))
+    assert float(found.lower) == pytest.approx(max(0, shown, wide - margin), abs=1e-12)
+    assert float(found.upper) == pytest.approx(min(1, wide + margin), abs=1e-12)
+
+
+def test_the_first_third_chooses_and_at_least_two_do():
+    for trials, chooses in ((2, 2), (4, 2), (8, 2), (9, 3), (31, 10)):
+        assert counted(trials).tolist() == [False] * chooses + [True] * (trials - chooses)
+
+
+def test_the_event_chosen_is_the_one_that_separates_most():
+    one, two = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+    chooses = np.ones(3, bool)
+    event = choose([Scores("a", one, one), Scores("b", one, two)], chooses)
+    assert event == (1, 3.5, False)
+    assert choose([Scores("b", two, one)], chooses) == (0, 3.5, True)
+    same = [Scores("a", one, two), Scores("b", one, two + 9)]
+    assert choose(same, chooses).place == 1
