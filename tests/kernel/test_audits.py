@@ -236,9 +236,10 @@ def test_of_very_many_rows_the_same_are_learned_from_whoever_asks(tmp_path, monk
 
 
 def test_few_trials_say_nothing(tmp_path):
-    path = written(tmp_path, views_arrays(np.random.default_rng(0), 3, 50, 6.0))
-    found = bounds(path)
+    path, told = written(tmp_path, views_arrays(np.random.default_rng(0), 3, 50, 6.0)), []
+    found = bounds(path, told=told)
     assert (found.lower, found.upper) == (0, 1)
+    assert told == ["3 trials are too few to estimate anything"]
 
 
 def test_a_leak_shows_and_more_confidence_shows_less(tmp_path, snapshot):
@@ -463,10 +464,13 @@ def test_means_and_ranks_of_a_trial_are_those_of_its_rows(tmp_path):
         assert rank.retrained[trial] == pytest.approx(np.mean(wins))
 
 
-def test_records_are_bounded_as_their_shares_by_hand(tmp_path):
+@pytest.mark.parametrize("attack", ["loss", "rounded loss", "label only"])
+def test_records_are_bounded_as_their_shares_by_hand(tmp_path, attack):
     """One attack: the lower bound from its chosen threshold, the upper from all of them."""
     seen = read(written(tmp_path, views_arrays(np.random.default_rng(4), 30, 5, 2.0)))
-    item, error = scores(seen, answer)[0], Fraction(1, 20)
+    items, error = {each.name: each for each in scores(seen, answer)}, Fraction(1, 20)
+    items["rounded loss"] = Scores("it", *(np.round(2 * arm) for arm in items["loss"][1:]))
+    item = items[attack]
     found = of_records(seen, [item], error, answer)
     place, gone, counts = seen.place, seen.forgotten, seen.counts
 
@@ -482,7 +486,7 @@ def test_records_are_bounded_as_their_shares_by_hand(tmp_path):
     assert float(found.lower) == pytest.approx(float(2 * mean - 1), abs=1e-8)
     pool = np.concatenate([arm[gone & ~counts[place]] for arm in item[1:]])
     cuts, most = thresholds(pool), 0
-    assert 2 < len(cuts) <= 20
+    assert 1 < len(cuts) <= 20
     each = error / 5 / (4 * len(cuts))
 
     def low(values):
@@ -547,3 +551,27 @@ def test_the_event_chosen_is_the_one_that_separates_most():
     assert choose([Scores("b", two, one)], chooses) == (0, 3.5, True)
     same = [Scores("a", one, two), Scores("b", one, two + 9)]
     assert choose(same, chooses).place == 1
+
+
+def test_what_counts_has_no_part_in_choosing_an_attack_for_records(tmp_path):
+    rng = np.random.default_rng(9)
+    for seed in range(10):
+        made = views_arrays(np.random.default_rng(seed), 12, 4, 1.0, original=False)
+        seen = read(written(tmp_path, made))
+        last = seen.counts[seen.place]
+        items = scores(seen, answer)[:4]
+        others = [
+            Scores(name, *(np.where(last, rng.normal(size=len(arm)), arm) for arm in arms))
+            for name, *arms in items
+        ]
+        one, two = (of_records(seen, each, Fraction(1, 2), answer) for each in (items, others))
+        assert one.best == two.best
+
+
+def test_of_scores_below_all_thresholds_nothing_is_known(tmp_path):
+    seen = read(written(tmp_path, views_arrays(np.random.default_rng(0), 40, 3, original=False)))
+    (_, one, two), last = scores(seen, answer)[0], seen.counts[seen.place]
+    item = Scores("it", *(np.where(last, -1e3 - arm, arm) for arm in (one, two)))
+    assert of_records(seen, [item], Fraction(1, 2), answer).upper == 1
+    item = Scores("it", *(np.where(last, 1e3 - arm, arm) for arm in (one, two)))
+    assert of_records(seen, [item], Fraction(1, 2), answer).upper == 1
