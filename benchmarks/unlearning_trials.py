@@ -148,7 +148,7 @@ def eq_12(views: Views) -> dict[str, Rate]:
     """
     attack = "membership classifier, both models"
     rows = next(row for row in row_scores(views) if row.attack == attack)
-    chosen = ~views.seen.counts
+    chosen = ~views.kernel_view.counts
     counts = views.forgotten & ~chosen[views.place]
     found = {}
     for arm, scores in (("retrained", rows.retrained), ("unlearned", rows.unlearned)):

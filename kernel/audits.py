@@ -68,10 +68,10 @@ class Seen:
     @property
     def counts(self) -> NDArray[np.bool_]:
         """Whether each trial counts; others only choose."""
-        return counted(self.trials)
+        return which_count(self.trials)
 
 
-def counted(trials: int) -> NDArray[np.bool_]:
+def which_count(trials: int) -> NDArray[np.bool_]:
     """Return which trials count; the first third, at least two, only chooses."""
     return np.arange(trials) >= max(2, trials // 3)
 
@@ -86,12 +86,12 @@ def audit(given: Given) -> Seen | Counts:
         needed, more = (_EVENTS, ()) if "event" in arrays else (_ROWS, ("original",))
         fine = {*needed} <= arrays.keys() <= {*needed, *more}
         need(fine, f"contains {', '.join(sorted(arrays))}; expected {', '.join(needed)}")
-        return _counts(arrays) if "event" in arrays else _seen(arrays)
+        return _read_counts(arrays) if "event" in arrays else _read_rows(arrays)
     except Exception as error:  # a damaged archive raises almost anything
         raise Rejected(f"{held.path}: {' '.join(str(error).split())}") from None
 
 
-def _counts(arrays: Mapping[str, NDArray[Any]]) -> Counts:
+def _read_counts(arrays: Mapping[str, NDArray[Any]]) -> Counts:
     names = arrays["event"]
     fine = names.ndim == 1 and names.dtype.kind == "U" and len(names) > 0
     need(fine, "'event' is not a list of strings")
@@ -114,7 +114,7 @@ def _whole(arrays: Mapping[str, NDArray[Any]], name: str, rows: int) -> NDArray[
     return array.astype(np.int64)
 
 
-def _seen(arrays: Mapping[str, NDArray[Any]]) -> Seen:
+def _read_rows(arrays: Mapping[str, NDArray[Any]]) -> Seen:
     rows, labels = arrays["trial"].size, arrays[ARMS[0]].shape[-1]
     need(rows, "no rows")
     flags = arrays["forgotten"]

@@ -263,7 +263,7 @@ def band(trials: int, error: Fraction) -> Fraction:
     return sqrt(log(2 / error)[1] / (2 * trials))[1]
 
 
-def drawn(rows: int, size: int, marked: int) -> tuple[list[int], int]:
+def hypergeometric(rows: int, size: int, marked: int) -> tuple[list[int], int]:
     """Bound the probabilities that 0, 1, 2, ... of the marked rows are drawn, from above.
 
     Hypergeometric: numbers a and whole b with probabilities at most a / b. Each follows from the
@@ -286,5 +286,5 @@ def drawn(rows: int, size: int, marked: int) -> tuple[list[int], int]:
 
 def few_drawn(rows: int, size: int, marked: int, most: int) -> Fraction:
     """Bound the probability that at most ``most`` of the marked rows are drawn."""
-    found, whole = drawn(rows, size, marked)
+    found, whole = hypergeometric(rows, size, marked)
     return min(Fraction(1), Fraction(sum(found[: max(0, most + 1)]), whole))

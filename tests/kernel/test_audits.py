@@ -23,7 +23,6 @@ from leaveout.kernel.audits import (
     audit,
     basic,
     choose,
-    counted,
     farthest,
     membership_advantage,
     of_events,
@@ -31,6 +30,7 @@ from leaveout.kernel.audits import (
     of_statistics,
     scores,
     thresholds,
+    which_count,
 )
 from leaveout.kernel.audits import statistics as statistics_of
 from leaveout.kernel.numbers import Rejected
@@ -525,7 +525,7 @@ def test_events_share_the_error_among_both_ends_of_both_arms(error):
 def test_statistics_share_the_error_as_they_say(shift):
     rng, error, trials = np.random.default_rng(8), Fraction(1, 10), 60
     items = statistics(rng, trials, shift)
-    counts = counted(trials)
+    counts = which_count(trials)
     found = of_statistics(items, counts, error, answer)
     n, best = int(counts.sum()), found.best
     assert n == 40
@@ -540,7 +540,7 @@ def test_statistics_share_the_error_as_they_say(shift):
 
 def test_the_first_third_chooses_and_at_least_two_do():
     for trials, chooses in ((2, 2), (4, 2), (8, 2), (9, 3), (31, 10)):
-        assert counted(trials).tolist() == [False] * chooses + [True] * (trials - chooses)
+        assert which_count(trials).tolist() == [False] * chooses + [True] * (trials - chooses)
 
 
 def test_the_event_chosen_is_the_one_that_separates_most():

@@ -18,10 +18,10 @@ from leaveout.kernel.tails import (
     at_least,
     band,
     down,
-    drawn,
     exceeds,
     exp,
     few_drawn,
+    hypergeometric,
     is_rare,
     log,
     lower_ends,
@@ -343,7 +343,7 @@ def test_drawn_rows_are_those_of_all_samples_there_are():
     for rows in range(1, 12):
         for size in range(rows + 1):
             for marked in range(rows + 1):
-                chances, whole = drawn(rows, size, marked)
+                chances, whole = hypergeometric(rows, size, marked)
                 assert len(chances) == min(size, marked) + 1
                 for count, chance in enumerate(chances):
                     ways = math.comb(marked, count) * math.comb(rows - marked, size - count)
@@ -353,7 +353,7 @@ def test_drawn_rows_are_those_of_all_samples_there_are():
                 assert few_drawn(rows, size, marked, -1) == 0
     for rows, size, marked in ((5, 6, 1), (5, 1, 6), (5, -1, 2), (2**22, 2**21, 2**21)):
         with pytest.raises(Rejected):
-            drawn(rows, size, marked)
+            hypergeometric(rows, size, marked)
 
 
 def test_of_many_rows_few_drawn_are_those_of_scipy():

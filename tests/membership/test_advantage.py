@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom, binomtest, norm
 
 from leaveout.errors import AuditError
-from leaveout.kernel.audits import Scores, choose, counted
+from leaveout.kernel.audits import Scores, choose, which_count
 from leaveout.verifier.audits.intervals import alpha_lower_bound
 from leaveout.verifier.audits.membership import (
     Counted,
@@ -57,7 +57,7 @@ def statistics_with(rng, trials, shift, count=6):
 def test_arms_that_do_not_differ_raise_no_more_alarms_than_allowed(trials):
     rng = np.random.default_rng(trials)
     found = [
-        advantage_of_statistics(statistics_with(rng, trials, 0), counted(trials), 0.9).lower > 0
+        advantage_of_statistics(statistics_with(rng, trials, 0), which_count(trials), 0.9).lower > 0
         for _ in range(400)
     ]
     assert binomtest(sum(found), len(found), 0.1, alternative="greater").pvalue > 1e-4
@@ -69,7 +69,7 @@ def test_the_true_advantage_lies_in_the_interval(shift):
     truth = 2 * norm.cdf(shift / 2) - 1
     missed = 0
     for _ in range(300):
-        found = advantage_of_statistics(statistics_with(rng, 40, shift), counted(40), 0.8)
+        found = advantage_of_statistics(statistics_with(rng, 40, shift), which_count(40), 0.8)
         missed += not found.lower <= truth <= found.upper
     assert binomtest(missed, 300, 0.2, alternative="greater").pvalue > 1e-4
 
@@ -155,7 +155,7 @@ def test_more_confidence_gives_a_wider_interval():
 
 def test_the_trials_that_choose_are_not_counted():
     rng = np.random.default_rng(0)
-    selects = ~counted(30)
+    selects = ~which_count(30)
     assert selects.sum() == 10
     found = statistics_with(rng, 30, 3.0)
     before = choose(found, selects)

@@ -25,7 +25,7 @@ from leaveout.bab import Instance
 from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, network_digest
 from leaveout.errors import SpecError
 from leaveout.files import SETTINGS, partial_file, read_whole, sync_folder, why_unread
-from leaveout.kernel.tails import drawn
+from leaveout.kernel.tails import hypergeometric
 from leaveout.models import Family
 from leaveout.models.train.draws import draw_rows
 from leaveout.user_key import state_folder
@@ -59,7 +59,7 @@ def tolerated_count(sampling: Sampling) -> int | None:
     With k this number, the (k + 1)-th largest of the sample is exceeded by more than the share of
     all rows with probability at most ``error``.
     """
-    chances, whole = drawn(sampling.rows, sampling.size, sampling.exceptions + 1)
+    chances, whole = hypergeometric(sampling.rows, sampling.size, sampling.exceptions + 1)
     tail, most = 0, None
     for count, chance in enumerate(chances):
         tail += chance
@@ -74,7 +74,7 @@ def worst_case(sampling: Sampling) -> int | None:
 
     The fewest drawn with probability at most ``error`` if no more than the share lie above it.
     """
-    chances, whole = drawn(sampling.rows, sampling.size, sampling.exceptions)
+    chances, whole = hypergeometric(sampling.rows, sampling.size, sampling.exceptions)
     # More than there are exceptions cannot be drawn at all.
     tail, fewest = 0, len(chances)
     for chance in reversed(chances):
@@ -91,7 +91,7 @@ def smallest_sample(sampling: Sampling) -> int:
     low, high = 1, sampling.rows
     while low < high:
         middle = (low + high) // 2
-        chances, whole = drawn(sampling.rows, middle, marked)
+        chances, whole = hypergeometric(sampling.rows, middle, marked)
         enough = chances[0] <= sampling.error * whole
         low, high = (low, middle) if enough else (middle + 1, high)
     return low

@@ -97,7 +97,7 @@ def sign_test(wins: int, losses: int) -> float:
 
 def advantage_of_records(views: Views, confidence: float) -> Advantage:
     """Estimate the advantage over all attacks and thresholds; see `advantage`."""
-    seen, rows = views.seen, [row.scores for row in row_scores(views)]
+    seen, rows = views.kernel_view, [row.scores for row in row_scores(views)]
     found = of_records(seen, rows, _error(confidence), answer)
     assert found.best is not None
     row, cut, trials = rows[found.best.place], found.best.cut, int(seen.counts.sum())
@@ -119,10 +119,10 @@ def count(
 ) -> Counted | None:
     """Choose an event among statistics of a kind by some trials, and count it in the others."""
     own = [each for each in found if kind(each.name)]
-    return _counted(own, choose(own, ~counts), counts) if own else None
+    return _count_event(own, choose(own, ~counts), counts) if own else None
 
 
-def _counted(found: Sequence[Scores], event: Event, counts: NDArray[np.bool_]) -> Counted:
+def _count_event(found: Sequence[Scores], event: Event, counts: NDArray[np.bool_]) -> Counted:
     chosen, total = found[event.place], int(counts.sum())
     hits = [int(event.occurs(arm[counts]).sum()) for arm in (chosen.unlearned, chosen.retrained)]
     words = f"{statistic_words(chosen.name)} {event.words}"
@@ -132,7 +132,9 @@ def _counted(found: Sequence[Scores], event: Event, counts: NDArray[np.bool_]) -
 def advantage_of_trials(views: Views, confidence: float) -> Advantage:
     """Estimate the advantage over all attacks and thresholds; see `advantage`."""
     rows = [row.scores for row in row_scores(views)]
-    return advantage_of_statistics(statistics(views.seen, rows), views.seen.counts, confidence)
+    return advantage_of_statistics(
+        statistics(views.kernel_view, rows), views.kernel_view.counts, confidence
+    )
 
 
 def advantage_of_statistics(
@@ -141,7 +143,7 @@ def advantage_of_statistics(
     """Estimate the advantage of the events "a statistic is at least t"."""
     shown = of_statistics(found, counts, error := _error(confidence), answer)
     assert shown.best is not None
-    best, trials = _counted(found, shown.best, counts), int(counts.sum())
+    best, trials = _count_event(found, shown.best, counts), int(counts.sum())
     lower, upper = _ends(shown)
     attack = str(best)
     if lower > more_often(best, float(1 - LOWER_SHARE * error)):
@@ -262,7 +264,7 @@ def rates(views: Views, confidence: float) -> tuple[Row, ...]:
             f"{views.source}: {trials} trial{'s' * (trials != 1)}; expected at least "
             f"{LEAST_TRIALS}; record more"
         )
-    selects, scores = ~views.seen.counts, row_scores(views)
+    selects, scores = ~views.kernel_view.counts, row_scores(views)
     p_values = [_p_value(views, row, selects) for row in scores]
     flags = holm(p_values, 1 - confidence)
     return tuple(
@@ -321,7 +323,7 @@ def _threshold(views: Views, row: RowScores, selects: NDArray[np.bool_]) -> floa
 
 
 def _p_value(views: Views, row: RowScores, selects: NDArray[np.bool_]) -> float:
-    found = statistics(views.seen, [row.scores])
+    found = statistics(views.kernel_view, [row.scores])
     event = choose(found, selects)
     chosen = found[event.place]
     unlearned, retrained = (event.occurs(arm[~selects]) for arm in chosen[1:])

@@ -51,5 +51,5 @@ def row_scores(views: Views) -> tuple[RowScores, ...]:
     original = {} if views.original is None else basic(views.original, views.label)
     return tuple(
         RowScores(each.name, sees(each.name), *each[1:], original.get(each.name))
-        for each in scores(views.seen, answer)
+        for each in scores(views.kernel_view, answer)
     )

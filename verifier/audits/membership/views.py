@@ -62,7 +62,7 @@ class Views:
         return np.searchsorted(self.trials, self.trial).astype(np.int64)
 
     @cached_property
-    def seen(self) -> Seen:
+    def kernel_view(self) -> Seen:
         """The same, as the kernel knows it."""
         return Seen(self.trial, self.forgotten, self.label, self.arms)
 
