@@ -24,9 +24,9 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.tails import few_drawn
 from leaveout.models.train.draws import draw_rows
 from leaveout.verifier.audits.intervals import clopper_pearson
-from leaveout.verifier.checker.sampled import few_drawn
 from leaveout.verifier.points.sampling import Sampling, smallest_sample, tolerated_count
 
 SIZES = ((569, 100), (2_800, 500), (32_561, 3_000))

@@ -232,9 +232,9 @@ def main() -> None:
                 print(f"\n{percent:g} % forgotten: {len(done)} trials, too few to say anything")
                 continue
             views = views_of(done, f"{percent:g} %")
-            table = rates(views, CONFIDENCE, given.seed)
+            table = rates(views, CONFIDENCE)
             held = {unit: advantage(views, CONFIDENCE, unit) for unit in UNITS}
-            gaps = eq_12(views, given.seed)
+            gaps = eq_12(views)
             show(percent, done, table, held, gaps)
             lines.append(entry(percent, done, table, held, gaps))
             if given.audits is not None:

@@ -142,11 +142,11 @@ def main() -> None:
                 print(f"{label:<6d}{len(done):>3d}  too few trials to say anything")
                 continue
             views = views_of(done, f"class {label}")
-            table = rates(views, CONFIDENCE, given.seed)
+            table = rates(views, CONFIDENCE)
             every[label] = done
             losses[label] = next(row for row in table if row.attack == "loss")
             show(label, done, losses[label], advantage(views, CONFIDENCE, "trials"))
-            gaps = eq_12(views, given.seed)
+            gaps = eq_12(views)
             flagged = [row.attack for row in table if row.flagged]
             print(
                 f"{'':11s}eq. 12: retrained {gaps['retrained']}, unlearned {gaps['unlearned']}; "

@@ -23,9 +23,10 @@ from leaveout.models.train.data import TrainingData, read_data
 from leaveout.models.train.export import network_model, unflatten
 from leaveout.models.unlearning import Deletion, Game, GraphNetwork, Schedule, play
 from leaveout.verifier.audits.membership import Plan, Rate, Trial, Views, run_trials
-from leaveout.verifier.audits.membership.advantage import mean_lower, mean_upper
+from leaveout.verifier.audits.membership.advantage import mean_upper
 from leaveout.verifier.audits.membership.paired_trials import Arm
-from leaveout.verifier.audits.membership.statistics import row_scores, selecting_trials
+from leaveout.verifier.audits.membership.statistics import row_scores
+from leaveout.verifier.certify.audits import means_above
 
 from forest_data import SETS
 
@@ -135,19 +136,19 @@ def mean_of(values: Sequence[float]) -> Rate:
     """Return the mean of numbers in [0, 1], with its interval for any distribution."""
     column = np.array(values)[:, None]
     error = (1 - CONFIDENCE) / 2
-    low, high = mean_lower(column, error), mean_upper(column, error)
+    low, high = means_above(column, error), mean_upper(column, error)
     return Rate(float(column.mean()), float(low[0]), float(high[0]), len(values))
 
 
-def eq_12(views: Views, seed: int) -> dict[str, Rate]:
+def eq_12(views: Views) -> dict[str, Rate]:
     """Return the paper's privacy attack advantage, eq. 12, of either arm: mean |M_A - 0.5|.
 
     ``M_A`` is trained on both models' posteriors of the first third of the trials, on forgotten
     rows against rows that no model saw, and answers for the forgotten rows of the others.
     """
     attack = "membership classifier, both models"
-    rows = next(row for row in row_scores(views, seed) if row.attack == attack)
-    chosen = selecting_trials(len(views.trials))
+    rows = next(row for row in row_scores(views) if row.attack == attack)
+    chosen = ~views.kernel_view.counts
     counts = views.forgotten & ~chosen[views.place]
     found = {}
     for arm, scores in (("retrained", rows.retrained), ("unlearned", rows.unlearned)):

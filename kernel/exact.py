@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import Context, Decimal
 from fractions import Fraction
-from math import isqrt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from leaveout.kernel.family import Family
 from leaveout.kernel.linear import Problem
 from leaveout.kernel.model import LinearModel
 from leaveout.kernel.numbers import Floats, Rejected, need
+from leaveout.kernel.tails import sqrt
 
 _BITS = 240
 """Bits after the point of what exponentials give."""
@@ -88,13 +88,8 @@ class Whole(NamedTuple):
 
 
 def root(value: Fraction) -> Fraction:
-    """Return at least the square root, to some 30 digits."""
-    if value <= 0:
-        return Fraction(0)
-    shift = max(0, 200 - value.numerator.bit_length() + value.denominator.bit_length())
-    shift += shift % 2
-    up = -(-(value.numerator << shift) // value.denominator)
-    return Fraction(isqrt(up) + 1, 2 ** (shift // 2))
+    """Return at least the square root."""
+    return sqrt(max(value, Fraction(0)))[1]
 
 
 def _decimal(value: Fraction) -> Decimal:

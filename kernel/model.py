@@ -8,7 +8,7 @@ import zipfile
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import IO, Any, Literal, get_args
 
 import numpy as np
 from numpy.lib import format as npy
@@ -236,7 +236,7 @@ _VERSION = 1
 _NEEDED = ("coefficients", "X", "y", "weights", "penalty", "names", "shift", "scale")
 
 
-def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path | IO[bytes]) -> dict[str, NDArray[Any]]:
     """Return the arrays of an archive; raise ValueError or OSError on anything unusual."""
     found: dict[str, NDArray[Any]] = {}
     with zipfile.ZipFile(path) as archive:

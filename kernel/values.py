@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.numbers import Floats, Rejected, need
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -23,6 +24,20 @@ Ask: TypeAlias = Callable[[str, Arrays], Arrays]
 def nothing(what: str, known: Arrays) -> Arrays:
     """Answer no question."""
     return {}
+
+
+def hints(ask: Ask, what: str, known: Arrays, *shape: int) -> Floats:
+    """Ask for finite float64 numbers of a shape; anything else is rejected.
+
+    What is known is copied, so that no answer can change it.
+    """
+    answer = ask(what, {name: np.array(array) for name, array in known.items()})
+    found = answer.get(what) if isinstance(answer, Mapping) else None
+    fine = isinstance(found, np.ndarray) and found.dtype == np.float64 and found.shape == shape
+    need(fine, f"no hint of shape {shape} for {what!r}")
+    array: Floats = np.array(found)
+    need(np.isfinite(array), f"a hint for {what!r} is not finite")
+    return array
 
 
 End: TypeAlias = Fraction | float
@@ -147,6 +162,16 @@ class HeldFile:
     path: Path
     sha256: str
 
+    def content(self) -> bytes:
+        """Return the file's bytes; raises Rejected if they are others than certified."""
+        try:
+            found = self.path.read_bytes()
+        except OSError as error:
+            raise Rejected(f"{self.path}: cannot be read: {error.strerror}") from None
+        fine = hashlib.sha256(found).hexdigest() == self.sha256
+        need(fine, f"{self.path}: not the file that the certificate is about")
+        return found
+
 
 @dataclass(frozen=True)
 class Text:
@@ -183,6 +208,13 @@ class Given:
         if value.denominator != 1 or value < 0:
             raise Rejected(f"{name!r} is {value}, not a whole number of at least 0")
         return value.numerator
+
+    def error(self) -> Fraction:
+        """Return the probability with which what rests on trials may be wrong."""
+        if self.confidence is None:
+            raise Rejected("what rests on trials always needs a confidence")
+        need(0 < self.confidence < 1, f"{self.confidence} is not a confidence")
+        return 1 - self.confidence
 
     def word(self, name: str, *words: str) -> str | None:
         """Return a bare word, one of those listed; None if it is absent."""

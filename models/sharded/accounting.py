@@ -3,117 +3,115 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Literal
 
-from msgspec.structs import replace
-from scipy.optimize import minimize_scalar
+import msgspec
+from msgspec.structs import asdict
 
 from leaveout.errors import ShardedError
+from leaveout.kernel.services import (
+    Service,
+    group_privacy_alpha,
+    moments,
+    near_mean,
+    together,
+)
+from leaveout.kernel.services import service_of as kernel_service
 from leaveout.models.sharded.settings import SHARPEST, ServiceSettings
 
-_SLACK = 2.0**-40
-_MOST = 50.0
-"""Nats; a larger value guarantees nothing, so larger values are not distinguished."""
-_ROUNDS = 200
+_FINEST = Fraction(1, 2)
+"""Share of the error for the sum of all steps, where votes are near their mean."""
 
 
-def round_up(value: float) -> float:
-    """Return a number at least as large as the exact value.
-
-    Fewer than a hundred operations of relative error 2^-52 each; 2^-40 of the result, plus 2^-40,
-    covers that.
-    """
-    return value * (1.0 + _SLACK) + _SLACK if value > 0 else 0.0
+def round_up(value: Fraction) -> float:
+    """Return the nearest float that is not smaller."""
+    near = float(value)
+    return near if Fraction(near) >= value else math.nextafter(near, math.inf)
 
 
-def max_information(epsilon: float, seeds: int, tail: float) -> float:
-    """Bound the max-information of an epsilon-private function of independent seeds.
-
-    For any transcript, all but a share ``tail`` of the posterior is at most ``exp`` of this times
-    the prior; see ``docs/sharded.md``.
-    """
-    whole = epsilon * seeds
-    if tail <= 0:
-        return round_up(whole)
-    spread = seeds * epsilon**2 / 8 + epsilon * math.sqrt(seeds * math.log(1 / tail) / 2)
-    return round_up(min(whole, spread))
+def service_of(settings: ServiceSettings) -> Service:
+    """Return a service as the kernel knows it."""
+    given = {key: value for key, value in asdict(settings).items() if value is not None}
+    if settings.mechanism == "majority":
+        given.pop("epsilon")
+    return kernel_service(given, "settings")
 
 
-def least_information(epsilon: float, seeds: int, excess: float) -> float:
-    """Return k such that no seed set's posterior exceeds e^k times its prior plus ``excess``.
+@dataclass(frozen=True)
+class Shown:
+    """An alpha that the kernel shows, by a route with numbers of its own."""
 
-    Bounds the excess by moments (Canonne, Kamath and Steinke 2020, proposition 12); sharper than
-    `max_information`.
-    """
-    whole = max_information(epsilon, seeds, excess)
-    order = best_order(epsilon, seeds, excess)
+    alpha: Fraction
+    route: str
+    chosen: dict[str, float]
+
+
+def any_transcript(service: Service, beta: float) -> Shown:
+    """Bound what any transcript reveals, with gamma = 0."""
+    added = Shown(group_privacy_alpha(service), "added", {})
+    order = best_order(service, beta)
     if order is None:
-        return whole
-    return min(whole, round_up(max(0.0, _at_order(order, epsilon, seeds, excess))))
+        return added
+    shown = moments(service, Fraction(beta), Fraction(order))
+    return Shown(shown, "moments", {"order": order}) if shown < added.alpha else added
 
 
-def best_order(epsilon: float, seeds: int, excess: float) -> float | None:
-    """Return the moment order used by `least_information`; None if none helps.
+def best_order(service: Service, beta: float) -> float | None:
+    """Return the order of moments with the least alpha; None if none helps.
 
-    Every order is sound; missing the optimum only loosens the bound.
+    Its derivative in the order l is 0 where V l^2 + ln(1 + l) = ln(1 / beta). Every order is sound;
+    missing the optimum only loosens the bound.
     """
-    if excess <= 0 or seeds * epsilon**2 <= 0:
+    variance = float(service.shards * (service.predictions * service.epsilon) ** 2 / 8)
+    if beta <= 0 or variance <= 0:
         return None
-    best = minimize_scalar(
-        lambda log_order: _at_order(math.exp(log_order), epsilon, seeds, excess),
-        bounds=(-7.0, 20.0),
-        method="bounded",
-    )
-    return math.exp(float(best.x))
+    wanted = -math.log(beta)
+    low, high = -60.0, 60.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        order = math.exp(middle)
+        enough = variance * order**2 + math.log1p(order) >= wanted
+        low, high = (low, middle) if enough else (middle, high)
+    return math.exp(high)
 
 
-def _at_order(order: float, epsilon: float, seeds: int, excess: float) -> float:
-    saved = order * math.log1p(1 / order) + math.log1p(order)
-    return (1 + order) * seeds * epsilon**2 / 8 + (math.log(1 / excess) - saved) / order
-
-
-def composed_information(
-    epsilon: float, predictions: int, seeds: int, span: float, tail: float, labels: int | None
-) -> float:
-    """Bound the joint max-information of adaptive predictions, seeds and answers.
-
-    Unlike `max_information`, on average over transcripts: for all but a share ``tail`` of seeds and
-    transcripts; see ``docs/sharded.md``.
-    """
-    if not predictions or epsilon <= 0:
-        return 0.0
+def on_average(service: Service, beta: float, gamma: float) -> Shown | None:
+    """Bound what transcripts reveal on average, prediction by prediction; None if nothing is."""
+    tail = beta * gamma
     if tail <= 0:
-        return math.inf
-    whole = _of_span(predictions, span * seeds, 0.0, tail)
-    if labels is None:
+        return None
+    numbers = Fraction(beta), Fraction(gamma)
+    whole = Shown(together(service, *numbers), "together", {})
+    bound = near_bound(service, tail)
+    if bound is None or bound >= whole.alpha:
         return whole
-    return min(whole, _concentrated_information(epsilon, predictions, seeds, span, tail, labels))
+    share = float(_FINEST)
+    if near_mean(service, *numbers, Fraction(bound), _FINEST) is None:
+        return whole
+    return Shown(Fraction(bound), "near_mean", {"bound": bound, "share": share})
 
 
-def _of_span(predictions: int, span: float, gap: float, tail: float) -> float:
-    drift = predictions * (span**2 / 8 + gap)
-    return round_up(drift + span * math.sqrt(predictions * math.log(1 / tail) / 2))
+def near_bound(service: Service, tail: float) -> float | None:
+    """Return about the least bound that votes near their mean allow; None if there is none.
 
-
-def _concentrated_information(
-    epsilon: float, predictions: int, seeds: int, span: float, tail: float, labels: int
-) -> float:
-    """Bound it by the concentration of votes, as a fixed point approached from below."""
-    gap = seeds * epsilon**2 / 8
-    pairs = max(1, labels * (labels - 1))
-    bound = 0.0
-    for _ in range(_ROUNDS):
-        log_far = math.log(2 * predictions * pairs / tail) + bound
-        near = round_up(span * math.sqrt(seeds * log_far / 2))
-        implied = _of_span(predictions, near, gap, tail / 2)
-        if implied <= bound:
-            return bound
-        if implied > _MOST:
-            return math.inf
-        # Slightly more than implied, so that the iteration ends.
-        bound = implied * (1 + 1e-9)
-    return math.inf
+    With R^2 = c (A + K) the bound K of `near_mean` solves a quadratic equation in u = sqrt(A + K),
+    (1 - n c / 8) u^2 - sqrt(n c B / 2) u - (A + n shards epsilon^2 / 8) = 0.
+    """
+    if service.labels is None:
+        return None
+    count, labels = service.predictions, service.labels
+    c = float(service.span**2) * service.shards / 2
+    own = math.log(labels * (labels - 1) * count) - math.log1p(-float(_FINEST)) - math.log(tail)
+    rest = -math.log(float(_FINEST)) - math.log(tail)
+    square, line = 1 - count * c / 8, math.sqrt(count * c * rest / 2)
+    if square <= 0:
+        return None
+    level = own + count * service.shards * float(service.epsilon) ** 2 / 8
+    u = (line + math.sqrt(line**2 + 4 * square * level)) / (2 * square)
+    # More than is lost by rounding the difference, so that the kernel confirms it.
+    return (u**2 - own) * (1 + 2.0**-40) + u**2 * 2.0**-48
 
 
 _SEARCHED = 2**53
@@ -136,10 +134,6 @@ class Unlearning:
     gamma: float
 
 
-EXACT = Unlearning(0.0, 0.0, 0.0)
-"""The guarantee of shards when updates do not depend on answers (Lemma 5.1)."""
-
-
 @dataclass(frozen=True)
 class Guarantee(Unlearning):
     """The guarantee when updates depend on answers, and its derivation.
@@ -154,29 +148,6 @@ class Guarantee(Unlearning):
     """
 
     route: Literal["pure", "composed"]
-
-
-def adaptive_guarantee(base: Unlearning, information: float, tail: float) -> Unlearning:
-    """Extend a guarantee to updates that depend on published answers.
-
-    Theorem 4.1 of *Adaptive Machine Unlearning*, explicit, for max-information on average: Markov
-    splits ``tail`` into two equal roots.
-    """
-    root = math.sqrt(tail)
-    left_out = math.exp(min(0.0, math.log(base.beta) + information)) if base.beta else 0.0
-    return Unlearning(
-        round_up(base.alpha + information),
-        min(1.0, round_up(left_out + root)),
-        min(1.0, round_up(base.gamma + root)),
-    )
-
-
-def published_guarantee(epsilon: float, seeds: int, tail: float) -> Unlearning:
-    """Return the guarantee in the form of Theorem 5.1, to compare with `guarantee`."""
-    bounded = max_information(epsilon, seeds, tail)
-    if bounded >= max_information(epsilon, seeds, 0.0):
-        tail = 0.0
-    return adaptive_guarantee(EXACT, bounded, tail)
 
 
 def guarantee(
@@ -208,20 +179,21 @@ def guarantee(
     _check(settings, predictions, beta, gamma)
     if not predictions:
         return Guarantee(0.0, 0.0, 0.0, "pure")
-    each = round_up(settings.epsilon)
-    pure = least_information(predictions * each, settings.shards, beta)
-    composed = composed_information(
-        each,
-        predictions,
-        settings.shards,
-        each if settings.mechanism == "exponential" else 2 * each,
-        beta * gamma * (1 - 2.0**-40),
-        settings.labels,
-    )
-    if composed < pure:
-        return Guarantee(composed, beta, gamma, "composed")
-    spared = pure >= max_information(predictions * each, settings.shards, 0.0)
-    return Guarantee(pure, 0.0 if spared else beta, 0.0, "pure")
+    return _guarantee(service_of(settings), predictions, beta, gamma)
+
+
+def _guarantee(service: Service, predictions: int, beta: float, gamma: float) -> Guarantee:
+    shown = best_route(replace(service, predictions=predictions), beta, gamma)
+    alpha = round_up(shown.alpha)
+    if shown.route in ("together", "near_mean"):
+        return Guarantee(alpha, beta, gamma, "composed")
+    return Guarantee(alpha, beta if shown.route == "moments" else 0.0, 0.0, "pure")
+
+
+def best_route(service: Service, beta: float, gamma: float) -> Shown:
+    """Return the least alpha that some route shows."""
+    pure, composed = any_transcript(service, beta), on_average(service, beta, gamma)
+    return composed if composed is not None and composed.alpha < pure.alpha else pure
 
 
 def safe_predictions(settings: ServiceSettings, alpha: float, beta: float, gamma: float) -> int:
@@ -238,8 +210,10 @@ def safe_predictions(settings: ServiceSettings, alpha: float, beta: float, gamma
     if math.isnan(alpha) or alpha < 0:
         raise ShardedError(f"alpha = {alpha!r}: expected a number of at least 0")
 
+    service = service_of(settings)
+
     def holds(count: int) -> bool:
-        return guarantee(settings, count, beta, gamma).alpha <= alpha
+        return _guarantee(service, count, beta, gamma).alpha <= alpha
 
     high = 1
     while holds(high):
@@ -290,8 +264,8 @@ def largest_epsilon(
         epsilon = at(step)
         if epsilon * settings.shards > SHARPEST:
             return False
-        tried = replace(settings, epsilon=epsilon, predictions=predictions)
-        return guarantee(tried, predictions, beta, gamma).alpha <= alpha
+        tried = service_of(msgspec.structs.replace(settings, epsilon=epsilon, predictions=1))
+        return _guarantee(tried, predictions, beta, gamma).alpha <= alpha
 
     low, high = 0, 9000 * 17
     if not predictions or not holds(low):

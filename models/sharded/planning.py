@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from leaveout.errors import ShardedError
+from leaveout.kernel.tails import is_rare
 from leaveout.models.sharded.accounting import (
     Unlearning,
     guarantee,
@@ -45,8 +47,8 @@ def retrained_at_most(shards: int, inclusion: float, risk: float, points: int | 
     """
     share = risk / (1 if points is None else max(1, points))
     bound = int(binom.isf(share, shards, inclusion))
-    # The quantile is rounded, so step up until the tail is small enough, with a margin.
-    while bound < shards and binom.sf(bound, shards, inclusion) * (1 + 1e-9) > share:
+    # The quantile is a guess: step up until the tail is small enough.
+    while bound < shards and not is_rare(bound + 1, shards, Fraction(inclusion), Fraction(share)):
         bound += 1
     return min(bound, shards)
 

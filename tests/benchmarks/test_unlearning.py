@@ -52,7 +52,7 @@ def test_what_the_tables_show_is_within_its_range(digits):
     done = gather(SETTING, digits, {"5": Plan(forget=60, rows=20)}, 4, None, None)["5"]
     assert moved(done[0], "original") == 0
     assert 0 < moved(done[0], "unlearned") < 1
-    for rate in eq_12(views_of(done), 0).values():
+    for rate in eq_12(views_of(done)).values():
         assert 0 <= rate.mean <= 0.5
         assert rate.trials == 2
     assert mean_of([0.2, 0.4]).mean == pytest.approx(0.3)

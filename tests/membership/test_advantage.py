@@ -10,6 +10,7 @@ import pytest
 from scipy.stats import binom, binomtest, norm
 
 from leaveout.errors import AuditError
+from leaveout.kernel.audits import Scores, choose, which_count
 from leaveout.verifier.audits.intervals import alpha_lower_bound
 from leaveout.verifier.audits.membership import (
     Counted,
@@ -19,8 +20,7 @@ from leaveout.verifier.audits.membership import (
     implied_guarantee,
     rates,
 )
-from leaveout.verifier.audits.membership.advantage import advantage_of_statistics, choose
-from leaveout.verifier.audits.membership.statistics import Statistic, selecting_trials
+from leaveout.verifier.audits.membership.advantage import advantage_of_statistics
 
 
 def views_with(rng, trials, rows, shift=0.0, wobble=0.7, unseen=True, original=True):
@@ -44,10 +44,8 @@ def views_with(rng, trials, rows, shift=0.0, wobble=0.7, unseen=True, original=T
 
 def statistics_with(rng, trials, shift, count=6):
     return [
-        Statistic(
-            f"{i}",
-            "mean",
-            "after",
+        Scores(
+            f"{i}, mean",
             rng.normal(shift if i == 0 else 0, 1, trials),
             rng.normal(0, 1, trials),
         )
@@ -59,10 +57,7 @@ def statistics_with(rng, trials, shift, count=6):
 def test_arms_that_do_not_differ_raise_no_more_alarms_than_allowed(trials):
     rng = np.random.default_rng(trials)
     found = [
-        advantage_of_statistics(
-            statistics_with(rng, trials, 0), selecting_trials(trials), 0.9
-        ).lower
-        > 0
+        advantage_of_statistics(statistics_with(rng, trials, 0), which_count(trials), 0.9).lower > 0
         for _ in range(400)
     ]
     assert binomtest(sum(found), len(found), 0.1, alternative="greater").pvalue > 1e-4
@@ -74,7 +69,7 @@ def test_the_true_advantage_lies_in_the_interval(shift):
     truth = 2 * norm.cdf(shift / 2) - 1
     missed = 0
     for _ in range(300):
-        found = advantage_of_statistics(statistics_with(rng, 40, shift), selecting_trials(40), 0.8)
+        found = advantage_of_statistics(statistics_with(rng, 40, shift), which_count(40), 0.8)
         missed += not found.lower <= truth <= found.upper
     assert binomtest(missed, 300, 0.2, alternative="greater").pvalue > 1e-4
 
@@ -160,13 +155,13 @@ def test_more_confidence_gives_a_wider_interval():
 
 def test_the_trials_that_choose_are_not_counted():
     rng = np.random.default_rng(0)
-    selects = selecting_trials(30)
+    selects = ~which_count(30)
     assert selects.sum() == 10
     found = statistics_with(rng, 30, 3.0)
     before = choose(found, selects)
     for item in found:
         item.unlearned[~selects] = rng.normal(size=20)
-    assert choose(found, selects).threshold == before.threshold
+    assert choose(found, selects) == before
 
 
 @pytest.mark.parametrize("chances", [(0.0, 0.5), (0.5, 0.5), (0.3, 0.8), (1.0, 0.1)])

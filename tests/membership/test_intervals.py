@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from leaveout.verifier.audits.intervals import _lower, clopper_pearson, refutation_level
+from leaveout.verifier.audits.intervals import clopper_pearson, refutation_level
+from leaveout.verifier.certify.audits import lower_end
 
 COUNTS = st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
@@ -44,7 +45,7 @@ def test_each_end_fails_no_more_often_than_it_may_exactly(counts, confidence):
 @example(2, 1, 308)
 def test_tiny_levels_are_held_exactly_too(count, more, exponent):
     level = 10.0**-exponent
-    found = _lower(count, count + more, level)
+    found = lower_end(count, count + more, level)
     assert found > 0 or exponent > 102
     assert _at_least(count, count + more, found) <= Fraction(level)
 
@@ -74,8 +75,8 @@ def test_a_level_refutes_by_exact_chances(unlearned, retrained, alpha, beta):
         return
     # Somewhere between the two chances, which half of the level each allows, the claim breaks.
     half = Fraction(level) / 2
-    least = _lower(*unlearned, level / 2)
-    most = 1 - Fraction(_lower(retrained[1] - retrained[0], retrained[1], level / 2))
+    least = lower_end(*unlearned, level / 2)
+    most = 1 - Fraction(lower_end(retrained[1] - retrained[0], retrained[1], level / 2))
     assert _at_least(*unlearned, least) <= half
     assert _at_least(retrained[1] - retrained[0], retrained[1], 1 - most) <= half
     assert least - beta > math.exp(alpha) * float(most) * (1 - 1e-9)

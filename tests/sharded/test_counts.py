@@ -13,12 +13,13 @@ from scipy.stats import binom
 
 import leaveout
 from leaveout.errors import SpecError
+from leaveout.kernel.audits import Counts
+from leaveout.kernel.services import unlearns
 from leaveout.kernel.values import Given, Range
 from leaveout.verifier.audits.adaptive import Audit
 from leaveout.verifier.audits.membership import Events, read_audit, read_counts
+from leaveout.verifier.certify.audits import answer as certified
 from leaveout.verifier.checker import RejectedError, check
-from leaveout.verifier.checker.estimates.file import Counts
-from leaveout.verifier.checker.services.functions import unlearns
 from leaveout.verifier.cli import run
 
 from support.audits import views_arrays
@@ -189,7 +190,11 @@ def checked(arms, alpha, beta, gamma, confidence):
     values = {name: Range(Fraction(each), Fraction(each)) for name, each in numbers.items()}
     counts = Counts(tuple(each[:2] for each in arms), tuple(each[2:] for each in arms))
     return unlearns(
-        Given({**values, "service": counts, "updates": "adaptive"}, confidence=confidence)
+        Given(
+            {**values, "service": counts, "updates": "adaptive"},
+            confidence=confidence,
+            ask=certified,
+        )
     )
 
 

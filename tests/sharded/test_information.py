@@ -4,20 +4,43 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from scipy.special import expit
 from scipy.stats import binom
 
+from leaveout.kernel.services import Service, moments, near_mean
 from leaveout.models.sharded.accounting import (
-    composed_information,
-    least_information,
-    max_information,
+    any_transcript,
+    best_order,
+    near_bound,
+    on_average,
+    round_up,
 )
 from leaveout.models.sharded.aggregation import chances
 
 TAILS = (0.3, 0.05, 1e-3, 1e-6)
+
+
+def service(epsilon, seeds, count=1, mechanism="exponential", labels=None):
+    inclusion = Fraction(1, seeds), Fraction(1, seeds)
+    return Service(seeds, 1000, mechanism, inclusion, Fraction(epsilon), count, labels)
+
+
+def max_information(epsilon, seeds, tail):
+    """Return the first bound of ``docs/sharded.md``, on any transcript."""
+    spread = seeds * epsilon**2 / 8 + epsilon * math.sqrt(seeds * math.log(1 / tail) / 2)
+    return min(epsilon * seeds, spread) * (1 + 1e-12)
+
+
+def least_information(epsilon, seeds, excess):
+    return round_up(any_transcript(service(epsilon, seeds), excess).alpha)
+
+
+def composed_information(epsilon, count, seeds, mechanism, tail, labels):
+    return round_up(on_average(service(epsilon, seeds, count, mechanism, labels), 1.0, tail).alpha)
 
 
 def mechanisms(rng, many):
@@ -61,7 +84,7 @@ def test_no_transcript_tells_more_than_the_formula_and_the_formula_is_reached_up
     for prior, vectors, likely in mechanisms(rng, 250):
         epsilon, seeds = privacy(vectors, likely), vectors.shape[1]
         ratio, posterior = told(prior, vectors, likely)
-        assert ratio.max() <= max_information(epsilon, seeds, 0.0)
+        assert ratio.max() <= least_information(epsilon, seeds, 0.0) * (1 + 1e-12)
         for tail in TAILS:
             bound = max_information(epsilon, seeds, tail)
             beyond = np.where(ratio > bound, posterior, 0).sum(axis=0)
@@ -133,10 +156,9 @@ def test_adaptive_predictions_tell_no_more_than_their_composition(mechanism):
             likely = (likely[:, :, None] * table[votes]).reshape(len(vectors), -1)
         ratio, posterior = told(prior, vectors, likely)
         joint = posterior * (prior[vectors].prod(axis=1) @ likely)
-        span = epsilon if mechanism == "exponential" else 2 * epsilon
         for tail in TAILS:
             for known in (None, labels):
-                bound = composed_information(epsilon, count, seeds, span, tail, known)
+                bound = composed_information(epsilon, count, seeds, mechanism, tail, known)
                 assert joint[ratio > bound].sum() <= tail
 
 
@@ -154,7 +176,7 @@ def test_many_predictions_of_many_shards_tell_nearly_as_much_as_their_compositio
         order = np.argsort(-ratio, axis=None)
         gone = np.cumsum(joint.ravel()[order]) <= tail
         exact = ratio.ravel()[order][int(gone.sum())]
-        bound = composed_information(epsilon, count, seeds, epsilon, tail, 2)
+        bound = composed_information(epsilon, count, seeds, "exponential", tail, 2)
         assert exact <= bound < 8 * exact
         assert bound < max_information(count * epsilon, seeds, tail)
 
@@ -167,12 +189,39 @@ def test_a_rare_value_of_one_seed_shows_within_a_factor_what_answers_to_it_tell(
         before = np.array([[1 - rare], [rare]])
         ratio = np.log(likely / (before * likely).sum(axis=0))
         exact = quantile(ratio.ravel(), (before * likely).ravel(), tail)
-        bound = composed_information(epsilon, count, 1, epsilon, tail, None)
+        bound = composed_information(epsilon, count, 1, "exponential", tail, None)
         assert exact <= bound < 3 * exact
 
 
 def test_nothing_published_tells_nothing_and_too_much_is_not_bounded():
-    assert composed_information(0.1, 0, 10, 0.1, 1e-6, 2) == 0
-    assert composed_information(0.1, 5, 10, 0.1, 0.0, 2) == math.inf
-    assert least_information(0.0, 10, 1e-3) == 0
-    assert composed_information(1.0, 10**6, 10**4, 1.0, 1e-6, 2) > 50
+    assert any_transcript(service(0.1, 10, 0), 1e-3).alpha == 0
+    assert on_average(service(0.1, 10, 5, labels=2), 1e-3, 0.0) is None
+    assert composed_information(1.0, 10**6, 10**4, "exponential", 1e-6, 2) > 50
+
+
+@pytest.mark.parametrize("beta", [0.5, 1e-3, 1e-9])
+def test_no_order_of_moments_shows_less_than_the_one_chosen(beta):
+    rng = np.random.default_rng(3)
+    for _ in range(40):
+        found = service(10 ** rng.uniform(-4, 0), int(10 ** rng.uniform(0, 4)))
+        best = moments(found, Fraction(beta), Fraction(best_order(found, beta)))
+        for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
+            order = Fraction(best_order(found, beta) * factor)
+            assert best <= moments(found, Fraction(beta), order) * (1 + Fraction(1, 10**9))
+
+
+def test_no_smaller_bound_is_confirmed_than_the_one_chosen():
+    rng = np.random.default_rng(4)
+    seen = 0
+    for _ in range(200):
+        found = service(
+            10 ** rng.uniform(-6, -2), int(10 ** rng.uniform(0, 4)), int(10 ** rng.uniform(0, 4)),
+            labels=int(rng.integers(2, 9)),
+        )  # fmt: skip
+        bound, numbers = near_bound(found, 1e-6), (Fraction(1, 1000), Fraction(1, 1000))
+        if bound is not None:
+            seen += 1
+            half = Fraction(1, 2)
+            assert near_mean(found, *numbers, Fraction(bound), half) is not None
+            assert near_mean(found, *numbers, Fraction(bound * (1 - 1e-6)), half) is None
+    assert seen > 50

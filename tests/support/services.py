@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-__all__ = ["Laws", "enumerated"]
+__all__ = ["Laws", "enumerated", "least_near_mean", "moments_of", "together_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,3 +59,34 @@ def enumerated(shards: int, predictions: int, epsilon: float, seed: int) -> Laws
             chance = chance * (right if answer else 1 - right)
         columns.append(chance)
     return Laws(np.array(columns).T)
+
+
+def moments_of(shards: int, epsilon: float, count: int, beta: float, order: float) -> float:
+    """Return the alpha of moments, as of ``docs/sharded.md``, in floats."""
+    saved = order * math.log1p(1 / order) + math.log1p(order)
+    variance = shards * (count * epsilon) ** 2 / 8
+    return max(0.0, (1 + order) * variance + (math.log(1 / beta) - saved) / order)
+
+
+def together_of(shards: int, span: float, count: int, tail: float) -> float:
+    """Return the alpha of all seeds and answers together, likewise."""
+    width = shards * span
+    return count * width**2 / 8 + width * math.sqrt(count * math.log(1 / tail) / 2)
+
+
+def least_near_mean(
+    shards: int, epsilon: float, span: float, count: int, labels: int, tail: float, share: float
+) -> float:
+    """Return the least alpha of votes near their mean, likewise, from below; infinite if none."""
+    alpha = 0.0
+    for _ in range(3000):
+        each = (1 - share) * tail / (count * math.exp(alpha))
+        width = span * math.sqrt(shards * math.log(labels * (labels - 1) / each) / 2)
+        implied = count * (width**2 + shards * epsilon**2) / 8
+        implied += width * math.sqrt(count * math.log(1 / (share * tail)) / 2)
+        if implied <= alpha * (1 + 1e-13):
+            return alpha
+        if implied > 100:
+            return math.inf
+        alpha = implied
+    return math.inf

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
-from scipy.special import betainc, betaincinv
+from leaveout.kernel.tails import log
+from leaveout.verifier.certify.audits import guess_end, lower_end
 
 _LEAST_LEVEL = 1e-100
-_TOO_SMALL = 1e-200
-"""No realistic level is lower: special functions lose digits where floats underflow."""
-_STEP = 2.0**-50
-_ROOM = 1e-9
-"""Relative margin, far above the errors of special functions."""
 _KNOWN = 0.9
 """Share of the error for the unlearned arm if the other's probability is bounded anyway."""
 
@@ -38,8 +35,9 @@ def clopper_pearson(count: int, trials: int, confidence: float) -> tuple[float, 
         If there are no trials, or more events than trials.
     """
     _check(count, trials)
-    each = (1 - confidence) / 2
-    return _lower(count, trials, each), _upper(count, trials, each)
+    each = _error(confidence) / 2
+    rest = lower_end(trials - count, trials, each)
+    return lower_end(count, trials, each), min(1.0, math.nextafter(1.0 - rest, math.inf))
 
 
 def alpha_lower_bound(
@@ -83,7 +81,7 @@ def alpha_lower_bound(
     _check(unlearned, unlearned_trials)
     _check(retrained, retrained_trials)
     counts = (unlearned, unlearned_trials, retrained, retrained_trials)
-    return _alpha_at(*counts, beta, 1 - confidence, retrained_at_most)
+    return _alpha_at(*counts, beta, _error(confidence), retrained_at_most)
 
 
 def refutation_level(
@@ -99,19 +97,23 @@ def refutation_level(
     _check(unlearned, unlearned_trials)
     _check(retrained, retrained_trials)
 
-    def is_refuted(level: float) -> bool:
+    counts = (unlearned, unlearned_trials, retrained, retrained_trials)
+
+    def is_refuted(level: float, end: Callable[[int, int, float], float] = guess_end) -> bool:
         """Return whether a level refutes the claim."""
-        counts = (unlearned, unlearned_trials, retrained, retrained_trials)
-        return _alpha_at(*counts, beta, level, retrained_at_most) > alpha
+        return _alpha_at(*counts, beta, level, retrained_at_most, end) > alpha
 
     low, high = math.log(_LEAST_LEVEL), 0.0
     if not is_refuted(1.0):
         return 1.0
     if is_refuted(_LEAST_LEVEL):
-        return _LEAST_LEVEL
+        high = low
     while high - low > 1e-9 * max(1.0, -low):
         middle = (low + high) / 2
         low, high = (low, middle) if is_refuted(math.exp(middle)) else (middle, high)
+    # Found by guesses; what is returned is confirmed.
+    while high < 0 and not is_refuted(math.exp(high), lower_end):
+        high = min(0.0, high + 1e-9 * max(1.0, -high))
     return math.exp(high)
 
 
@@ -134,32 +136,21 @@ def _alpha_at(
     beta: float,
     level: float,
     at_most: float,
+    end: Callable[[int, int, float], float] = lower_end,
 ) -> float:
     share = 0.5 if at_most >= 1 else _KNOWN
-    least = _lower(unlearned, unlearned_trials, level * share) - beta
-    most = min(at_most, _upper(retrained, retrained_trials, level * (1 - share)))
-    return math.log(least / most) if least > 0 else -math.inf
+    least = Fraction(end(unlearned, unlearned_trials, level * share)) - Fraction(beta)
+    fewer = end(retrained_trials - retrained, retrained_trials, level * (1 - share))
+    most = min(Fraction(at_most), 1 - Fraction(fewer))
+    if least <= 0:
+        return -math.inf
+    alpha = log(least / most)[0]
+    return math.nextafter(float(alpha), -math.inf)
 
 
-def _lower(count: int, trials: int, level: float) -> float:
-    """Return a probability for which this many events have probability at most ``level``."""
-    if not count or level < _TOO_SMALL:
-        return 0.0
-    # The probability of at least ``count`` events is an incomplete beta function.
-    shape = count, trials - count + 1
-    found = float(betaincinv(*shape, level))
-    if math.isnan(found):
-        # As for some levels below `_LEAST_LEVEL`.
-        return 0.0
-    # The quantile is rounded: step down until the probability is small enough, with a margin.
-    step = _STEP
-    while not betainc(*shape, found) * (1 + _ROOM) <= level:
-        found, step = found * (1 - step), min(2 * step, 1.0)
-    return found
-
-
-def _upper(count: int, trials: int, level: float) -> float:
-    return min(1.0, math.nextafter(1.0 - _lower(trials - count, trials, level), math.inf))
+def _error(confidence: float) -> float:
+    """Return 1 minus a confidence as it is written."""
+    return float(1 - Fraction(repr(float(confidence))))
 
 
 def _check(count: int, trials: int) -> None:

@@ -1,1 +1,1 @@
-"""Hints for the kernel: what a certificate leaves out is made again, and believed by nobody."""
+"""Answers to what the kernel asks; nothing here is trusted."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.kernel.boxes import Inputs, runs
+from leaveout.kernel.tails import few_drawn
 from leaveout.kernel.values import number
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.manifest import DrawPart, SampledPart
@@ -18,9 +19,6 @@ from leaveout.verifier.checker.question import Question, Subject
 
 _MOST_ROWS = 10**8
 """Most rows to draw from: a permutation of them is held in memory."""
-
-_MOST_TERMS = 2**20
-"""Numbers with as many factors as this many rows are multiplied out."""
 
 _STREAM = 3
 """The seed's random stream from which training draws rows."""
@@ -154,28 +152,6 @@ def _hold_draw(drawn: DrawPart, question: Question) -> None:
             f"{family}: its members do not lack the {drawn.size:,} rows that seed {drawn.seed} "
             f"draws from {drawn.rows:,}"
         )
-
-
-def few_drawn(rows: int, size: int, marked: int, most: int) -> Fraction:
-    """Return the probability that at most ``most`` of the marked rows are drawn.
-
-    Hypergeometric, counted by marked rows among those drawn.
-    """
-    if min(marked, size) > _MOST_TERMS:
-        raise RejectedError(
-            f"a hypergeometric tail of {marked:,} rows, with {size:,} drawn, has too many terms"
-        )
-    if size < marked:
-        size, marked = marked, size
-    least = max(0, size + marked - rows)
-    if most < least:
-        return Fraction(0)
-    ways = math.comb(size, least) * math.comb(rows - size, marked - least)
-    total = ways
-    for j in range(least, min(most, marked)):
-        ways = ways * (size - j) * (marked - j) // ((j + 1) * (rows - size - marked + j + 1))
-        total += ways
-    return Fraction(total, math.comb(rows, marked))
 
 
 def _up(chance: Fraction) -> float:

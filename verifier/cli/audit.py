@@ -265,17 +265,17 @@ def audit(
         assert isinstance(undrawn, list)
         typer.echo(undrawn_note(undrawn), err=True)
     write_audit(found, output, made)
-    typer.echo(_audit_table(found, confidence, seed, output))
+    typer.echo(_audit_table(found, confidence, output))
 
 
-def _audit_table(found: Views, confidence: float, seed: int, output: Path) -> str:
+def _audit_table(found: Views, confidence: float, output: Path) -> str:
     """Return the summary of an audit."""
+    from leaveout.kernel.audits import LEAST_TRIALS
     from leaveout.verifier.audits.membership import UNITS, advantage, rates
-    from leaveout.verifier.audits.membership.statistics import LEAST_TRIALS
 
     lines = [f"{'trials':<16}{len(found.trials):,}"]
     for unit in UNITS:
-        held = advantage(found, confidence, unit, seed)
+        held = advantage(found, confidence, unit)
         lines.append(
             f"{'advantage':<16}[{held.lower:.3f}, {held.upper:.3f}] with confidence "
             f"{confidence:g}, unit {unit}, {held.estimating} trials count"
@@ -292,7 +292,7 @@ def _audit_table(found: Views, confidence: float, seed: int, output: Path) -> st
                 "against rows never trained on"
             )
     if len(found.trials) >= LEAST_TRIALS:
-        lines += ["", *_rates(rates(found, confidence, seed))]
+        lines += ["", *_rates(rates(found, confidence))]
     lines += ["", f"{'file':<16}{output}"]
     lines.append(
         f'{"next":<16}guarantee hidden: membership_advantage(audit("{output.name}")) <= 0.1 with '

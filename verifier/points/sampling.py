@@ -25,13 +25,11 @@ from leaveout.bab import Instance
 from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, network_digest
 from leaveout.errors import SpecError
 from leaveout.files import SETTINGS, partial_file, read_whole, sync_folder, why_unread
+from leaveout.kernel.tails import hypergeometric
 from leaveout.models import Family
 from leaveout.models.train.draws import draw_rows
 from leaveout.user_key import state_folder
 from leaveout.version import VERSION
-
-_BITS = 128
-"""Of the chances, beyond those that the smallest one begins with."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +59,13 @@ def tolerated_count(sampling: Sampling) -> int | None:
     With k this number, the (k + 1)-th largest of the sample is exceeded by more than the share of
     all rows with probability at most ``error``.
     """
-    chances, tail, most = _chances(sampling.rows, sampling.size, sampling.exceptions + 1), 0, None
-    for drawn, chance in enumerate(chances.scaled):
+    chances, whole = hypergeometric(sampling.rows, sampling.size, sampling.exceptions + 1)
+    tail, most = 0, None
+    for count, chance in enumerate(chances):
         tail += chance
-        if tail > sampling.error * chances.whole:
+        if tail > sampling.error * whole:
             break
-        most = drawn
+        most = count
     return None if most is None else min(most, sampling.size - 1)
 
 
@@ -75,12 +74,12 @@ def worst_case(sampling: Sampling) -> int | None:
 
     The fewest drawn with probability at most ``error`` if no more than the share lie above it.
     """
-    chances = _chances(sampling.rows, sampling.size, sampling.exceptions)
+    chances, whole = hypergeometric(sampling.rows, sampling.size, sampling.exceptions)
     # More than there are exceptions cannot be drawn at all.
-    tail, fewest = 0, len(chances.scaled)
-    for chance in reversed(chances.scaled):
+    tail, fewest = 0, len(chances)
+    for chance in reversed(chances):
         tail += chance
-        if tail > sampling.error * chances.whole:
+        if tail > sampling.error * whole:
             break
         fewest -= 1
     return fewest if fewest <= sampling.size else None
@@ -92,64 +91,36 @@ def smallest_sample(sampling: Sampling) -> int:
     low, high = 1, sampling.rows
     while low < high:
         middle = (low + high) // 2
-        chances = _chances(sampling.rows, middle, marked)
-        enough = chances.scaled[0] <= sampling.error * chances.whole
+        chances, whole = hypergeometric(sampling.rows, middle, marked)
+        enough = chances[0] <= sampling.error * whole
         low, high = (low, middle) if enough else (middle + 1, high)
     return low
 
 
 def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sampling:
     """Return the sampling of a family."""
-    drawn = family.manifest.sample
-    if drawn is None:
+    sample = family.manifest.sample
+    if sample is None:
         raise SpecError(
             f"{place}: its members do not lack randomly drawn rows, so they say nothing about "
             "other rows; train a family that does: leaveout train ... --sample 3000"
         )
-    if not 1 <= drawn.draw <= drawn.draws:
+    if not 1 <= sample.draw <= sample.draws:
         raise SpecError(
-            f"{place}: its manifest states draw {drawn.draw} of {drawn.draws} planned; retrain it"
+            f"{place}: its manifest states draw {sample.draw} of {sample.draws} planned; retrain it"
         )
-    expected = draw_rows(drawn.seed, drawn.rows, drawn.size, drawn.draw)
+    expected = draw_rows(sample.seed, sample.rows, sample.size, sample.draw)
     facts = family.manifest.data
-    counted = facts is None or facts.rows == drawn.rows
+    counted = facts is None or facts.rows == sample.rows
     if not counted or not np.array_equal(expected, family.removed):
         raise SpecError(
-            f"{place}: its members are not the sample that its manifest states, {drawn.size:,} "
-            f"of {drawn.rows:,} rows with seed {drawn.seed}; retrain it"
+            f"{place}: its members are not the sample that its manifest states, {sample.size:,} "
+            f"of {sample.rows:,} rows with seed {sample.seed}; retrain it"
         )
     return Sampling(
-        drawn.rows, drawn.size, Fraction(repr(share)), error / drawn.draws, drawn.draw, drawn.draws
-    )
-
-
-@dataclass(frozen=True)
-class _Chances:
-    """Probabilities of 0, 1, ... marked rows in a sample, at most ``scaled[i] / whole``."""
-
-    scaled: tuple[int, ...]
-    whole: int
-
-
-def _chances(rows: int, size: int, marked: int) -> _Chances:
-    """Bound hypergeometric probabilities from above, with negligible slack.
-
-    Integers in tiny units: each follows from the one before, rounded up.
-    """
-    least, most = max(0, size - (rows - marked)), min(marked, size)
-    if least:
-        first = Fraction(math.comb(marked, least), math.comb(rows, rows - size))
-    else:
-        first = Fraction(math.perm(rows - size, marked), math.perm(rows, marked))
-    bits = _BITS + max(0, first.denominator.bit_length() - first.numerator.bit_length())
-    chance = -(-(first.numerator << bits) // first.denominator)
-    found = [0] * least + [chance]
-    for drawn in range(least, most):
-        up = (marked - drawn) * (size - drawn)
-        down = (drawn + 1) * (rows - marked - size + drawn + 1)
-        chance = -(-chance * up // down)
-        found.append(chance)
-    return _Chances(tuple(found), 1 << bits)
+        sample.rows, sample.size, Fraction(repr(share)), error / sample.draws, sample.draw,
+        sample.draws,
+    )  # fmt: skip
 
 
 _DIGITS = 16

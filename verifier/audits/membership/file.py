@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import AuditError, TrainingError
 from leaveout.files import TABLE, read_whole, why_unread
+from leaveout.kernel.audits import Counts
 from leaveout.models.archive import (
     MANIFEST,
     expect_arrays,
@@ -75,6 +76,18 @@ class Events:
                     f"{trials[at]} trials of the {arm} arm; expected 0 up to the number of "
                     "trials, and at least 1 trial"
                 )
+
+    @property
+    def counts(self) -> Counts:
+        """The same, as the kernel knows it."""
+        arms = [
+            list(zip(hits.tolist(), trials.tolist(), strict=True))
+            for hits, trials in (
+                (self.unlearned_hits, self.unlearned_trials),
+                (self.retrained_hits, self.retrained_trials),
+            )
+        ]
+        return Counts(*arms)
 
 
 Audit: TypeAlias = Views | Events

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from leaveout.kernel.audits import LEAST_TRIALS
 from leaveout.verifier.audits.intervals import alpha_lower_bound, clopper_pearson
-from leaveout.verifier.audits.membership.statistics import LEAST_TRIALS
-
-LOWER_SHARE = 0.8
-"""Share of the error for the lower bound; the upper bound depends on its logarithm only."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import AuditError
+from leaveout.kernel.audits import Seen
 
 _TOLERANCE = 1e-3
 
@@ -59,6 +60,11 @@ class Views:
     def place(self) -> NDArray[np.int64]:
         """The index in `trials` of each row's trial."""
         return np.searchsorted(self.trials, self.trial).astype(np.int64)
+
+    @cached_property
+    def kernel_view(self) -> Seen:
+        """The same, as the kernel knows it."""
+        return Seen(self.trial, self.forgotten, self.label, self.arms)
 
     @property
     def has_unseen_rows(self) -> bool:

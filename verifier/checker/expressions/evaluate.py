@@ -16,8 +16,10 @@ from leaveout.kernel.values import (
     Range,
     Text,
     compare,
+    nothing,
     number,
 )
+from leaveout.verifier.certify.audits import ANSWERS
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
 from leaveout.verifier.checker.expressions.parts import (
@@ -226,8 +228,11 @@ class Evaluation:
             values = {name: self.value(each, bound) for name, each in part.given.items()}
             proof = self.proof(key_of(part.number, mentioned)) if _has_key(mentioned) else {}
             found = known.check(
-                Given(values, proof, self.confidence, self.told.append, exact=self.exact)
-            )
+                Given(
+                    values, proof, self.confidence, self.told.append,
+                    ANSWERS.get(part.function, nothing), self.exact,
+                )
+            )  # fmt: skip
             right = {"number": Range, "claim": bool | None}.get(known.result)
             if right is not None and not isinstance(found, right):
                 raise AssertionError(f"{part.function} returned a {type(found).__name__}")

@@ -30,7 +30,7 @@ class Known:
         return cast("Checks", find_reference(self.reference))
 
 
-_ROOMS = "leaveout.verifier.checker"
+_KERNEL, _ROOMS = "leaveout.kernel", "leaveout.verifier.checker"
 _THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 
 
@@ -49,7 +49,7 @@ def _claim(place: str, *takes: str, places: int = 1) -> Known:
 
 FUNCTIONS: Mapping[str, Known] = {
     "access": _object("served.idp:access", "path"),
-    "audit": _object("estimates.functions:audit", "path"),
+    "audit": Known(f"{_KERNEL}.audits:audit", "object", takes=("path",)),
     "ballots": _object("voting.functions:ballots", "path", "hash", "offsets", "families"),
     "dpa": _object("voting.functions:dpa", "ballots", "members"),
     "finite_aggregation": _object("voting.functions:finite_aggregation", "ballots", "certificate"),
@@ -58,7 +58,7 @@ FUNCTIONS: Mapping[str, Known] = {
     "points": _object("ensembles.deletion:points", "path"),
     "retrain": _object("ensembles.deletion:retrain", "forest", "record", places=2),
     "run_off": _object("voting.functions:run_off", "ballots", "certificate"),
-    "sharded": _object("services.functions:sharded", "path"),
+    "sharded": Known(f"{_KERNEL}.services:sharded", "object", takes=("path",)),
     "ss_dpa": _object("voting.functions:ss_dpa", "ballots"),
     "test_points": _object("voting.functions:test_points", "ballots"),
     "unlearn": _object("ensembles.deletion:unlearn", "forest", "record", places=2),
@@ -73,7 +73,7 @@ FUNCTIONS: Mapping[str, Known] = {
     "idp": _claim("served.idp:idp", "access", "epsilon"),
     "median_radius": _number("voting.functions:median_radius", "votes", "against", "label"),
     "membership_advantage": Known(
-        f"{_ROOMS}.estimates.functions:membership_advantage",
+        f"{_KERNEL}.audits:membership_advantage",
         "number",
         samples=True,
         takes=("audit", "unit"),
@@ -84,7 +84,7 @@ FUNCTIONS: Mapping[str, Known] = {
         "voting.functions:targeted_robustness", "votes", "to", *_THREATS, "label", falling=_THREATS
     ),
     "unlearns": Known(
-        f"{_ROOMS}.services.functions:unlearns",
+        f"{_KERNEL}.services:unlearns",
         "claim",
         samples=True,
         takes=("service", "updates", "alpha", "beta", "gamma"),

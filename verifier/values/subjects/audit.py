@@ -38,7 +38,7 @@ def membership_advantage(given: Arguments) -> Bounds:
     unit = next((unit for unit in UNITS if unit == word), None)
     if unit is None:
         raise TypeError(f"'unit' is {word!r}, expected one of {', '.join(UNITS)}")
-    found = estimate(held, given.confidence, unit, given.seed)
+    found = estimate(held, given.confidence, unit)
     given.tell({"lower": found.lower, "upper": found.upper, **_facts(found)})
     return Bounds(
         max(0.0, found.lower - _OUTWARDS),

@@ -9,20 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import AuditError
+from leaveout.kernel.services import ROUTES
 from leaveout.models.sharded.accounting import (
-    Guarantee,
-    best_order,
-    composed_information,
+    best_route,
     guarantee,
-    round_up,
     safe_predictions,
+    service_of,
 )
 from leaveout.models.sharded.planning import retrained_at_most
 from leaveout.models.sharded.settings import ServiceSettings, read_settings
 from leaveout.specs.deciders import Arguments, Decided
 from leaveout.verifier.audits.adaptive import Audit, Duplicated, audit
 from leaveout.verifier.audits.membership import Events
-from leaveout.verifier.checker.services.functions import ROUTES
 
 _OUTWARDS = 1e-6
 """Of alpha, so that a checker who rounds otherwise finds the same."""
@@ -91,33 +89,20 @@ def _down(alpha: float) -> str:
     return f"{math.floor(10_000 * alpha) / 10_000:g}"
 
 
-def proof_of_accounting(settings: ServiceSettings, shown: Guarantee) -> dict[str, NDArray[Any]]:
+def proof_of_accounting(
+    settings: ServiceSettings, beta: float, gamma: float
+) -> dict[str, NDArray[Any]]:
     """Return the route to a guarantee with its chosen numbers."""
-    assert settings.predictions is not None
-    each = round_up(settings.epsilon)
-    if shown.route == "composed":
-        span = each if settings.mechanism == "exponential" else 2 * each
-        tail = shown.beta * shown.gamma * (1 - 2.0**-40)
-        whole = composed_information(
-            each, settings.predictions, settings.shards, span, tail, labels=None
-        )
-        if whole <= shown.alpha:
-            return _route("together")
-        return _route("near_mean", bound=shown.alpha, share=0.5)
-    order = best_order(settings.predictions * each, settings.shards, shown.beta)
-    return _route("added") if order is None else _route("moments", order=order)
+    shown = best_route(service_of(settings), beta, gamma)
+    return {
+        "route": np.array([ROUTES.index(shown.route)]),
+        **{key: np.array([value]) for key, value in shown.chosen.items()},
+    }
 
 
 def proof_of_attack(attack: Duplicated) -> dict[str, NDArray[Any]]:
     """Return the points and copies that refute a claim."""
     return {"points": np.array([attack.points]), "copies": np.array([attack.copies])}
-
-
-def _route(name: str, **chosen: float) -> dict[str, NDArray[Any]]:
-    return {
-        "route": np.array([ROUTES.index(name)]),
-        **{key: np.array([value]) for key, value in chosen.items()},
-    }
 
 
 _CONFIDENCE = 0.999
@@ -195,7 +180,7 @@ def _decide_by_accounting(
         "route": shown.route,
     }
     if shown.alpha <= alpha:
-        given.prove(lambda: proof_of_accounting(settings, shown))
+        given.prove(lambda: proof_of_accounting(settings, beta, gamma))
         note = (
             f"after {declared:,} predictions alpha is at most {_up(shown.alpha)} with beta = "
             f"{shown.beta:g} and gamma = {shown.gamma:g}; at most {safe:,} are safe"

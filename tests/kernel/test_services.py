@@ -6,29 +6,26 @@ import hashlib
 import itertools
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.stats import binom
 
+from leaveout.kernel import services
+from leaveout.kernel.audits import Counts
 from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.services import Service, answered_right, is_refuted, sharded, unlearns
 from leaveout.kernel.values import Given, HeldFile, Range
 from leaveout.models.sharded import ServiceSettings, guarantee
 from leaveout.verifier.audits.adaptive import Duplicated
-from leaveout.verifier.checker.services import functions
-from leaveout.verifier.checker.services.functions import (
-    Service,
-    answered_right,
-    is_refuted,
-    read_service,
-    sharded,
-    unlearns,
-)
+from leaveout.verifier.certify.audits import answer
 from leaveout.verifier.values.subjects.sharded import proof_of_accounting, proof_of_attack
 
-from support.services import enumerated
+from support.services import enumerated, least_near_mean, moments_of, together_of
 
 PRIVATE = """
 shards = 100
@@ -88,17 +85,48 @@ SMALL = st.builds(Fraction, st.integers(1, 300), st.just(1000))
 def test_every_route_shows_what_enumeration_confirms(found, beta, gamma, seed):
     """Exact laws of seeds and transcripts: posteriors against priors, whatever is asked."""
     laws = enumerated(found.shards, found.predictions, float(found.epsilon), seed)
-    shown = [(functions.group_privacy_alpha(found), 0.0, 0.0)]
+    shown = [(services.group_privacy_alpha(found), 0.0, 0.0)]
     for order in (Fraction(1, 3), Fraction(2), Fraction(30)):
-        shown.append((functions.moments(found, beta, order), float(beta), 0.0))
-    shown.append((functions.together(found, beta, gamma), float(beta), float(gamma)))
+        shown.append((services.moments(found, beta, order), float(beta), 0.0))
+    shown.append((services.together(found, beta, gamma), float(beta), float(gamma)))
     for bound in (Fraction(1, 2), Fraction(2), Fraction(9), Fraction(40)):
-        near = functions.near_mean(found, beta, gamma, bound, Fraction(1, 2))
+        near = services.near_mean(found, beta, gamma, bound, Fraction(1, 2))
         if near is not None:
             shown.append((near, float(beta), float(gamma)))
     for alpha, most, share in shown:
         beyond = laws.beyond(float(alpha))
         assert laws.chances[beyond > most + 1e-12].sum() <= share + 1e-12
+
+
+def test_every_route_has_the_alpha_of_its_formula_in_floats():
+    rng = np.random.default_rng(5)
+    near = 0
+    for _ in range(400):
+        found = service(
+            shards=int(rng.integers(1, 200)),
+            mechanism=str(rng.choice(["exponential", "noisy_max"])),
+            epsilon=Fraction(10 ** rng.uniform(-6, 0)),
+            predictions=int(rng.integers(1, 300)),
+            labels=int(rng.integers(2, 9)),
+        )
+        beta, gamma = (Fraction(10 ** rng.uniform(-9, -0.1)) for _ in range(2))
+        order, share = Fraction(10 ** rng.uniform(-1, 3)), Fraction(rng.uniform(0.1, 0.9))
+        shards, epsilon, count = found.shards, float(found.epsilon), found.predictions
+        span = epsilon * (1 + (found.mechanism == "noisy_max"))
+        alpha = services.moments(found, beta, order)
+        truth = moments_of(shards, epsilon, count, float(beta), float(order))
+        assert float(alpha) == pytest.approx(truth, rel=1e-9, abs=1e-9)
+        alpha = services.together(found, beta, gamma)
+        tail = float(beta * gamma)
+        assert float(alpha) == pytest.approx(together_of(shards, span, count, tail), rel=1e-9)
+        assert services.group_privacy_alpha(found) == shards * count * found.epsilon
+        least = least_near_mean(shards, epsilon, span, count, found.labels, tail, float(share))
+        if least < 100:
+            near += 1
+            high, low = (Fraction(least * (1 + way * 1e-6)) for way in (1, -1))
+            assert services.near_mean(found, beta, gamma, high, share) == high
+            assert services.near_mean(found, beta, gamma, low, share) is None
+    assert near > 50
 
 
 @pytest.mark.parametrize(("shards", "epsilon"), [(40, 0.5), (200, 0.2)])
@@ -113,7 +141,7 @@ def test_what_moments_show_is_not_far_from_the_truth(shards, epsilon):
     def enough(alpha):
         return np.maximum(posterior - math.exp(alpha) * prior, 0).sum() <= float(beta)
 
-    best = min(float(functions.moments(found, beta, Fraction(n, 8))) for n in range(1, 200))
+    best = min(float(services.moments(found, beta, Fraction(n, 8))) for n in range(1, 200))
     assert enough(best)
     assert not enough(0.75 * best)
 
@@ -141,7 +169,7 @@ def test_on_1000_random_settings_the_checker_confirms_the_prover_and_no_more(tmp
         )
         found = sharded(Given({"path": held(tmp_path, text)}))
         shown = guarantee(given_settings, asked["predictions"], beta, gamma)
-        proof = proof_of_accounting(given_settings, shown)
+        proof = proof_of_accounting(given_settings, beta, gamma)
         routes.add(int(proof["route"][0]))
         limits = {"beta": Fraction(beta), "gamma": Fraction(gamma)}
         assert claim(found, proof, alpha=Fraction(shown.alpha), **limits) is True
@@ -220,6 +248,44 @@ def test_a_majority_vote_is_refuted_just_where_enumeration_does(shards, copies, 
             assert got is (expected and truth > 0)
 
 
+def test_of_an_inclusion_between_bounds_only_what_holds_for_all_is_refuted():
+    rng = np.random.default_rng(6)
+    seen = 0
+    for _ in range(400):
+        ends = sorted(Fraction(rng.uniform(0.02, 0.9)) for _ in range(2))
+        ends[1] = ends[0] + (ends[1] - ends[0]) / int(rng.choice([1, 10, 100]))
+        shards, copies, points = (int(rng.integers(1, top)) for top in (9, 4, 60))
+        numbers = Fraction(rng.uniform(0, 5)), Fraction(rng.uniform(0, 0.5)), Fraction(rng.random())
+
+        inner = [ends[0] + (ends[1] - ends[0]) * Fraction(i, 4) for i in range(5)]
+        plain = {"shards": shards, "mechanism": "majority", "epsilon": Fraction(0)}
+        whole, *parts = (
+            is_refuted(service(inclusion=inclusion, **plain), copies, points, *numbers)
+            for inclusion in (tuple(ends), *((each, each) for each in inner))
+        )
+        if whole:
+            seen += 1
+            assert all(parts)
+    assert seen > 20
+
+
+def test_an_attack_has_as_many_rows_as_the_service_and_a_majority_to_attack():
+    half = Fraction(1, 2), Fraction(1, 2)
+    plain = {"mechanism": "majority", "epsilon": Fraction(0), "inclusion": half}
+    numbers = Fraction(1, 10), Fraction(0), Fraction(1, 1000)
+    assert is_refuted(service(rows=60, **plain), 2, 30, *numbers)
+    assert not is_refuted(service(rows=59, **plain), 2, 30, *numbers)
+    assert not is_refuted(service(rows=60, inclusion=half), 2, 30, *numbers)
+    assert not is_refuted(service(rows=60, **plain), 0, 30, *numbers)
+    assert not is_refuted(
+        service(rows=60, **plain), 2, 30, Fraction(1, 10), *numbers[:1], Fraction(1)
+    )
+    always = service(rows=60, **{**plain, "inclusion": (Fraction(1), Fraction(1))})
+    assert not is_refuted(always, 2, 30, *numbers)
+    never = service(rows=60, **{**plain, "inclusion": (Fraction(0), Fraction(0))})
+    assert not is_refuted(never, 2, 30, *numbers)
+
+
 def test_what_trials_refuted_is_refuted_by_chances_alone(tmp_path):
     for shards, rows, alpha in ((3, 1000, 3), (7, 900, 2), (100, 5000, 2), (1000, 80_000, 1)):
         text = f'shards = {shards}\nmechanism = "majority"\nrows = {rows}\n'
@@ -284,7 +350,7 @@ def test_other_bytes_than_the_digest_says_are_refused(tmp_path, snapshot):
     found = held(tmp_path, PRIVATE)
     found.path.write_text(PRIVATE.replace("0.001", "0.0001"))
     with pytest.raises(Rejected) as told:
-        read_service(found.path, found.sha256)
+        sharded(Given({"path": found}))
     assert str(told.value) == snapshot
 
 
@@ -338,3 +404,65 @@ def test_no_proof_whatever_it_holds_shows_what_is_false(tmp_path_factory, text, 
     except Rejected:
         return
     assert got is not False
+
+
+COUNTS = Counts([(60, 100), (97, 100)], [(20, 100), (52, 100)])
+
+
+def counted(arms, alpha, beta, gamma, updates="adaptive", told=None, ask=answer, level="0.95"):
+    """Decide a claim by counts."""
+    numbers = {"alpha": alpha, "beta": beta, "gamma": gamma}
+    values = {name: Range.exactly(Fraction(value)) for name, value in numbers.items()}
+    values |= {"service": arms, "updates": updates}
+    tell = ([] if told is None else told).append
+    return unlearns(Given(values, {}, None if level is None else Fraction(level), tell, ask))
+
+
+def ends(count, trials, level):
+    """Return Clopper and Pearson's ends by the beta distribution."""
+    low = stats.beta.ppf(level, count, trials - count + 1) if count else 0.0
+    high = stats.beta.ppf(1 - level, count + 1, trials - count) if count < trials else 1.0
+    return low, high
+
+
+@pytest.mark.parametrize("left_out", [(0, 0), ("0.05", 0), (0, "0.05"), ("0.1", "0.1")])
+@pytest.mark.parametrize("arms", [COUNTS, Counts([(60, 100)], [(20, 100)])])
+def test_counts_refute_up_to_the_alpha_of_their_ends(left_out, arms):
+    b, g = map(Fraction, left_out)
+    level = 0.05 / (2 * len(arms.unlearned))
+    most = max(
+        math.log((ends(*one, level)[0] - float(b + g)) / ends(*two, level)[1])
+        for one, two in zip(*arms)
+    )
+    assert counted(arms, Fraction(most) - Fraction(1, 10**9), b, g) is False
+    assert counted(arms, Fraction(most) + Fraction(1, 10**9), b, g) is None
+    assert counted(arms, 0, b, g, updates="oblivious") is None
+
+
+def scaled(factor, what, known):
+    """Answer as certify does, times a factor."""
+    return {what: answer(what, known)[what] * factor}
+
+
+def test_counts_need_a_confidence_and_hints():
+    for level in (None, "0", "1", "1.5"):
+        with pytest.raises(Rejected):
+            counted(COUNTS, 0, 0, 0, level=level)
+    with pytest.raises(Rejected):
+        counted(COUNTS, 0, 0, 0, ask=lambda what, known: {})
+    none = {"lower_ends": np.zeros(4)}
+    assert counted(COUNTS, 0, 0, 0, ask=lambda what, known: none) is None
+    for factor in (1.001, 2.0, np.nan):
+        with pytest.raises(Rejected):
+            counted(COUNTS, 0, 0, 0, ask=partial(scaled, factor))
+
+
+@pytest.mark.parametrize("name", ["alpha", "beta", "gamma"])
+def test_numbers_below_0_are_refused(tmp_path, name):
+    found = sharded(Given({"path": held(tmp_path, PRIVATE)}))
+    with pytest.raises(Rejected, match="at least 0"):
+        claim(found, **{name: -1})
+    with pytest.raises(Rejected, match="neither"):
+        claim("service")
+    with pytest.raises(Rejected, match="adaptive"):
+        claim(found, updates=None)

@@ -1,1 +1,0 @@
-"""Audits of unlearning: attacks, counts and intervals recomputed from the trials."""

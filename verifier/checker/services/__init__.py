@@ -1,1 +1,0 @@
-"""Services that unlearn: accounting of what answers reveal, in rationals."""
