@@ -25,6 +25,10 @@ Array = NDArray[Any]
 
 LARGEST = 2.0**1000
 _MOST = 2**31 - 1
+_DAMAGED = (
+    ValueError, OSError, EOFError, NotImplementedError, OverflowError, RuntimeError, TypeError,
+    SyntaxError, MemoryError, KeyError, zlib.error, zipfile.BadZipFile,
+)  # fmt: skip
 _UNPACKED, _TIMES = 2**28, 64
 """Most bytes that a file may unpack to, or so many times its size."""
 
@@ -160,8 +164,7 @@ def read_forest(path: Path, sha256: str) -> Exact | Answering:
             need(size <= max(_UNPACKED, _TIMES * len(content)), "it unpacks to too much")
             arrays = {name: _array(archive, name) for name in here}
             text = archive.read("manifest.json") if exact else b""
-    except (ValueError, OSError, EOFError, NotImplementedError, OverflowError, RuntimeError,
-            TypeError, SyntaxError, MemoryError, KeyError, zlib.error, zipfile.BadZipFile) as error:  # fmt: skip
+    except _DAMAGED as error:
         raise Rejected(f"damaged, or not a forest file: {error}") from None
     return _exact(path, text, arrays) if exact else _answering(path, arrays)
 

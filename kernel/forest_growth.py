@@ -254,7 +254,9 @@ class Decision:
             codes = data.codes[:, sets.rows]
             least, most = (f.reduceat(codes, start[full], axis=1) for f in (np.minimum, np.maximum))
             varies[full] = (least < most).T
-        keys = mix((sets.key[:, None] ^ _ATTRIBUTE) + np.arange(1, width + 1, dtype=np.uint64) * _STEP)
+        keys = mix(
+            (sets.key[:, None] ^ _ATTRIBUTE) + np.arange(1, width + 1, dtype=np.uint64) * _STEP
+        )
         return np.lexsort((keys, ~varies), axis=1), varies.sum(axis=1), keys
 
     def _consider(
@@ -406,7 +408,7 @@ def grow(
         other = columns[found.feature[whole[of]], rows] > found.threshold[whole[of]]
         apart = np.bincount(of[goes != other], minlength=count) > 0
         alike = (link >= 0) & inner[:count] & inner[whole] & ~apart
-        sizes = np.stack([np.bincount(of[goes == side], minlength=count) for side in (0, 1)], axis=1)
+        sizes = np.bincount(2 * of + goes, minlength=2 * count).reshape(count, 2)
         fresh = inner[:count, None] & ~(alike[:, None] & (sizes == sizes[whole]))
         child = np.where(fresh, np.cumsum(fresh).reshape(-1, 2) - 1, -1)
         child = np.where(inner[:count, None] & ~fresh, child[whole], child)
@@ -509,11 +511,11 @@ def holders(forest: Exact) -> Iterator[Ints]:
         yield np.flatnonzero(each)
 
 
-def planted(forest: Exact) -> Iterator[tuple[int, Sets]]:
+def planted(forest: Exact, most: int = _AT_ONCE) -> Iterator[tuple[int, Sets]]:
     """Yield the rows of a few trees at a time, with the number of the first tree."""
     begin, rows, size = 0, list[Ints](), 0
     for tree, held in enumerate((*holders(forest), None)):
-        if rows and (held is None or size + len(held) > _AT_ONCE):
+        if rows and (held is None or size + len(held) > most):
             numbers = np.arange(begin + 1, begin + len(rows) + 1, dtype=np.uint64)
             key = mix(mix(_word(forest.settings.seed) + _STEP) + numbers * _STEP)
             of = np.repeat(np.arange(len(rows)), [len(each) for each in rows])

@@ -10,11 +10,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from leaveout.verifier.checker.ensembles.boxes import Boxes, listed_of, prove, read_boxes
-from leaveout.verifier.checker.ensembles.claims import (
-    ForestQuestionPart,
-    ForestResultPart,
-    ForestSubject,
-)
 from leaveout.verifier.checker.ensembles.deletion import first_apart
 from leaveout.verifier.checker.ensembles.files import Answering, Exact, read_forest
 from leaveout.verifier.checker.ensembles.members import members_of
@@ -22,6 +17,11 @@ from leaveout.verifier.checker.ensembles.pairs import every_label, pair_of
 from leaveout.verifier.checker.ensembles.training import train
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.files import FilePart, found_file
+from leaveout.verifier.checker.forest_claims import (
+    ForestQuestionPart,
+    ForestResultPart,
+    ForestSubject,
+)
 from leaveout.verifier.checker.inputs import Inputs, read_box
 from leaveout.verifier.checker.readers import Given
 

@@ -16,8 +16,10 @@ from leaveout.kernel.values import (
     Range,
     Text,
     compare,
+    nothing,
     number,
 )
+from leaveout.verifier.certify.forests import ANSWERS
 from leaveout.verifier.checker.arithmetic import FLOATS, Arithmetic
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
@@ -226,8 +228,10 @@ class Evaluation:
         def make() -> object:
             values = {name: self.value(each, bound) for name, each in part.given.items()}
             proof = self.proof(key_of(part.number, mentioned)) if _has_key(mentioned) else {}
+            ask = ANSWERS.get(part.function, nothing)
+            exact = self.arithmetic.exact
             found = known.check(
-                Given(values, proof, self.confidence, self.told.append, exact=self.arithmetic.exact)
+                Given(values, proof, self.confidence, self.told.append, ask=ask, exact=exact)
             )
             right = {"number": Range, "claim": bool | None}.get(known.result)
             if right is not None and not isinstance(found, right):

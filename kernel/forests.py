@@ -1,0 +1,580 @@
+"""Leaks of forests: no input of a set is answered otherwise by a member, confident as it may be.
+
+A leaf is a box of inputs, and so is every region in which a forest and a member each are at one
+leaf of a tree: a cell, with two shares of labels. A claim is proved box by box.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.kernel.forest_file import Answering, Exact, shares, walked_trees
+from leaveout.kernel.forest_growth import Data, Ints, Nodes, Sets, grow, planted, ranks
+from leaveout.kernel.numbers import UNIT, Floats, Rejected, need
+from leaveout.kernel.values import Ask
+
+Array = NDArray[Any]
+Flags = NDArray[np.bool_]
+
+BOUND, AWAY, MONOTONE, EXACT = range(4)
+"""The rules of a box and a rival; see `_prove`."""
+
+_STEEPEST = 2.0**10
+_AT_ONCE, _MOST_ROWS = 2**19, 2**22
+
+
+@dataclass(frozen=True, eq=False)
+class Inputs:
+    """The points of a box, some of whose features jointly take one of the listed rows."""
+
+    lower: Floats  # shape (features,)
+    upper: Floats  # shape (features,)
+    tables: tuple[tuple[Ints, Floats], ...] = ()  # features, and their rows
+
+    def __post_init__(self) -> None:
+        need(self.lower.shape == self.upper.shape and self.lower.ndim == 1, "a set of inputs")
+        need((self.lower <= self.upper) & np.isfinite(self.upper - self.lower), "a set of inputs")
+        seen: list[int] = []
+        for columns, rows in self.tables:
+            need(rows.ndim == 2 and rows.shape[1:] == columns.shape and len(rows) > 0, "rows")
+            need((columns >= 0) & (columns < len(self.lower)), "listed features")
+            need((rows >= self.lower[columns]) & (rows <= self.upper[columns]), "a row outside")
+            seen += columns.tolist()
+        need(len(set(seen)) == len(seen), "a feature is listed twice")
+
+    @property
+    def ends(self) -> tuple[Floats, Floats]:
+        """The box as low < x <= high."""
+        return np.nextafter(self.lower, -np.inf), self.upper
+
+    def contains(self, x: Floats) -> bool:
+        """Return whether a point is one of these."""
+        inside = bool(((x >= self.lower) & (x <= self.upper)).all())
+        return inside and all((rows == x[at]).all(axis=1).any() for at, rows in self.tables)
+
+    def narrow(self, low: Floats, high: Floats) -> tuple[Flags, Floats, Floats]:
+        """Return which boxes hold an input, and the least boxes around the listed rows in them."""
+        there: Flags = (low < high).all(axis=1)
+        low, high = low.copy(), high.copy()
+        for at, rows in self.tables:
+            step = max(1, 2**21 // rows.size)
+            for begin in range(0, len(low), step):
+                part = slice(begin, begin + step)
+                one, two = low[part, None, at], high[part, None, at]
+                inside = ((one < rows) & (rows <= two)).all(axis=2)
+                there[part] &= inside.any(axis=1)
+                least = np.where(inside[:, :, None], rows, np.inf).min(axis=1)
+                most = np.where(inside[:, :, None], rows, -np.inf).max(axis=1)
+                low[part, at] = np.maximum(low[part, at], np.nextafter(least, -np.inf))
+                high[part, at] = np.minimum(high[part, at], most)
+        return there, low, high
+
+    def listed(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Move ends of boxes down to the next listed value: no input lies in between."""
+        low, high = low.copy(), high.copy()
+        for columns, rows in self.tables:
+            for k, at in enumerate(columns.tolist()):
+                values = np.concatenate(([-np.inf], np.unique(rows[:, k])))
+                for end in (low, high):
+                    end[:, at] = values[np.searchsorted(values, end[:, at], side="right") - 1]
+        return low, high
+
+
+@dataclass(frozen=True, eq=False)
+class Forests:
+    """A forest and its members, as roots of nodes that they share."""
+
+    feature: Ints  # shape (nodes,): -1 for a leaf
+    threshold: Floats
+    left: Ints
+    right: Ints
+    shares: Floats  # shape (nodes, labels)
+    empty: Flags  # shape (nodes,): it holds no row, so its shares are of the labels left
+    whole: Ints  # shape (trees,)
+    others: Ints  # shape (members, trees)
+    trees: tuple[int, int]  # numbers of trees that the sums are divided by
+    remains: Floats | None = None  # shape (members, labels): shares of the labels left
+
+    @property
+    def padding(self) -> float:
+        """More than rounding changes a sum of margins, for a factor of 0."""
+        most = float(self.shares[self.feature < 0].max())
+        return 8.0 * (max(self.trees) + 8) * most * UNIT
+
+
+def _together(parts: Sequence[Nodes], totals: Ints, **more: Any) -> Forests:
+    """Return nodes of several tables as one, each table's after the one before it."""
+    starts = np.cumsum([0, *(len(part.feature) for part in parts)]).tolist()
+    left, right, feature, threshold, counts = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("left", "right", "feature", "threshold", "counts")
+    )
+    offset = np.repeat(starts[:-1], np.diff(starts))
+    return Forests(
+        feature, threshold, left + offset, right + offset, shares(counts, totals),
+        counts.sum(axis=1) == 0, **more,
+    )  # fmt: skip
+
+
+def members(forest: Exact) -> list[Forests]:
+    """Return a forest of its rows beside those without each unit of them, some at a time.
+
+    Of copies of a row, those of the greatest ranks leave the trees.
+    """
+    units = [places for _, places in forest.units]
+    need(len(units) > 1, "the forest has one row, and a forest cannot be trained on none")
+    labels, trees = len(forest.classes), forest.settings.trees
+    totals = np.bincount(forest.y, minlength=labels)
+    left = np.array([totals - np.bincount(forest.y[each], minlength=labels) for each in units])
+    remains = (left > 0) / (left > 0).sum(axis=1, keepdims=True)
+    content, rank = ranks(forest.X, forest.y)
+    copies = np.split(np.lexsort((rank, content)), np.cumsum(np.bincount(content))[:-1])
+    gone: list[Ints] = []
+    for places in units:
+        what, many = np.unique(content[places], return_counts=True)
+        gone.append(np.concatenate([copies[c][-n:] for c, n in zip(what, many, strict=True)]))
+    data, found = Data(forest.settings, forest.X, forest.y, labels), []
+    lone = len(units) == len(forest.X)
+    step = len(units) if lone else max(1, _MOST_ROWS // (len(forest.X) * trees))
+    for first in range(0, len(units), step):
+        own, parts, size = gone[first : first + step], list[Nodes](), 0
+        whole, others = np.full(trees, -1), np.full((len(own), trees), -1)
+        for tree, base in planted(forest, 2**14 if lone else _AT_ONCE // (1 + len(own))):
+            some = slice(tree, tree + len(base.key))
+            whole[some] = size + np.arange(len(base.key))
+            after = size + len(base.key)
+            if lone:
+                row = np.concatenate(own)
+                out = np.flatnonzero(np.isin(base.rows, row))
+                parts.append(grow(data, base, np.full(len(base.key), -1), out)[0])
+                root = np.full((len(base.key), len(forest.X)), -1)
+                root[base.of[out], base.rows[out]] = after + np.arange(len(out))
+                others[:, some] = root[:, row].T
+            else:
+                sets, link, member = _reduced(base, own, len(forest.X))
+                parts.append(grow(data, sets, link, np.zeros(0, np.int64))[0])
+                others[member, tree + link[len(base.key) :]] = after + np.arange(len(member))
+            size += len(parts[-1].feature)
+        found.append(_together(
+            parts, totals, whole=whole, others=np.where(others < 0, whole, others),
+            trees=(trees, trees), remains=remains[first : first + step],
+        ))  # fmt: skip
+    return found
+
+
+def _reduced(base: Sets, gone: Sequence[Ints], rows: int) -> tuple[Sets, Ints, Ints]:
+    """Return sets, and what is left of those that groups of rows are in; links; and the groups."""
+    none = np.zeros(0, np.int64)
+    kept, of, link, member = [base.rows], [base.of], [np.full(len(base.key), -1)], [none]
+    size = len(base.key)
+    for number, each in enumerate(gone):
+        leaves = np.zeros(rows, bool)
+        leaves[each] = True
+        goes = leaves[base.rows]
+        touched = np.unique(base.of[goes])
+        at = np.flatnonzero(np.isin(base.of, touched) & ~goes)
+        kept.append(base.rows[at])
+        of.append(size + np.searchsorted(touched, base.of[at]))
+        link.append(touched)
+        member.append(np.full(len(touched), number))
+        size += len(touched)
+    links = np.concatenate(link)
+    key = base.key[np.where(links < 0, np.arange(len(links)), links)]
+    return Sets(np.concatenate(kept), np.concatenate(of), key), links, np.concatenate(member)
+
+
+def every_label(one: Exact | Answering, other: Exact | Answering) -> list[Any]:
+    """Return the labels of two forests, ascending."""
+    alike = (one.classes.dtype.kind == "U") == (other.classes.dtype.kind == "U")
+    need(alike, "the labels of one forest are numbers, those of the other strings")
+    return sorted({*one.labels, *other.labels})
+
+
+def pair(one: Exact | Answering, other: Exact | Answering) -> Forests:
+    """Return a forest beside one other, with the labels of both.
+
+    That with fewer trees gets trees that add nothing.
+    """
+    need(one.features == other.features, "they read different numbers of features")
+    labels = every_label(one, other)
+    sides = [walked_trees(each) for each in (one, other)]
+    count = max(map(len, sides))
+    roots, parts, size = np.full((2, count), -1), [], 0
+    none = np.full(1, -1)
+    for i, (forest, trees) in enumerate(zip((one, other), sides, strict=True)):
+        columns = [labels.index(label) for label in forest.labels]
+        nothing = none, np.zeros(1), none, none, np.zeros((1, len(columns)))
+        for t in range(count):
+            feature, threshold, left, right, share = trees[t] if t < len(trees) else nothing
+            own = np.zeros((len(feature), len(labels)))
+            own[:, columns] = share
+            parts.append((feature.astype(np.int64), threshold, left + size, right + size, own))
+            roots[i, t] = size
+            size += len(feature)
+    joined = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    return Forests(
+        *joined, np.zeros(size, bool), roots[0], roots[1:], (len(sides[0]), len(sides[1]))
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Boxes of inputs, tree by tree, in each of which a forest and a member are at one leaf."""
+
+    tree: Ints
+    low: Floats  # shape (cells, features): exclusive
+    high: Floats  # shape (cells, features): inclusive
+    one: Ints  # the forest's leaf
+    other: Ints  # the member's leaf
+
+    def take(self, which: Array) -> Cells:
+        """Return some cells."""
+        return Cells(
+            self.tree[which], self.low[which], self.high[which], self.one[which], self.other[which]
+        )
+
+    def meet(self, low: Floats, high: Floats) -> Flags:
+        """Return which cells each box meets: those that it overlaps in every feature."""
+        found = np.ones((len(low), len(self.tree)), bool)
+        for f in range(low.shape[1]):
+            one, two = self.low[:, f], self.high[:, f]
+            if not low[:, f].max() < two.min():
+                found &= low[:, f, None] < two
+            if not one.max() < high[:, f].min():
+                found &= one < high[:, f, None]
+        return found
+
+
+def overlay(
+    forests: Forests, inputs: Inputs, one: Ints, other: Ints, every: bool
+) -> tuple[Ints, Cells]:
+    """Return the cells of pairs of roots, and the pair of each.
+
+    Both trees are walked down together: first along the splits of one, then of the other. Without
+    ``every``, cells in which both are at the same leaf are left out where they are whole leaves.
+    """
+    feature, threshold = forests.feature, forests.threshold
+    job, a, b = np.arange(len(one)), one, other
+    low, high = (np.tile(end, (len(job), 1)) for end in inputs.ends)
+    own, found = np.ones(len(job), bool), []
+    while len(job):
+        first, second = feature[a] >= 0, feature[b] >= 0
+        done = ~first & ~second
+        ends = np.flatnonzero(done & (every | (a != b) | ~own))
+        found.append((job[ends], low[ends], high[ends], a[ends], b[ends]))
+        on = np.flatnonzero(~done & (every | (a != b) | ~own))
+        job, a, b, low, high, first = job[on], a[on], b[on], low[on], high[on], first[on]
+        own = own[on] & first
+        node = np.where(first, a, b)
+        at, cut, line = feature[node], threshold[node], np.arange(len(on))
+        both = first & (feature[b] == at) & (threshold[b] == cut)
+        left, right = np.flatnonzero(low[line, at] < cut), np.flatnonzero(high[line, at] > cut)
+        sides = []
+        for fits, child, end in ((left, forests.left, high), (right, forests.right, low)):
+            down = np.where(first, child[a], a), np.where(both | ~first, child[b], b)
+            part = [each[fits] for each in (job, *down, low, high, own)]
+            moved = np.minimum if end is high else np.maximum
+            part[3 + (end is high)][np.arange(len(fits)), at[fits]] = moved(
+                end[fits, at[fits]], cut[fits]
+            )
+            sides.append(part)
+        job, a, b, low, high, own = (np.concatenate(each) for each in zip(*sides, strict=True))
+    none = (np.zeros(0, np.int64), *(np.zeros((0, len(inputs.lower))),) * 2, *(one[:0],) * 2)
+    number, low, high, a, b = (np.concatenate(each) for each in zip(none, *found, strict=True))
+    low, high = inputs.listed(low, high)
+    there = (low < high).all(axis=1)
+    return number[there], Cells(number[there], low[there], high[there], a[there], b[there])
+
+
+def cells_of_members(forests: Forests, inputs: Inputs) -> Iterator[Cells]:
+    """Yield the cells of each member.
+
+    They are the forest's own leaves, but for those that the member changes.
+    """
+    trees = len(forests.whole)
+    _, base = overlay(forests, inputs, forests.whole, forests.whole, every=True)
+    for begin in range(0, len(forests.others), 64):
+        member, tree = np.nonzero(forests.others[begin : begin + 64] != forests.whole)
+        job, cells = overlay(
+            forests, inputs, forests.whole[tree], forests.others[begin + member, tree], every=False
+        )
+        cells = Cells(tree[job], cells.low, cells.high, cells.one, cells.other)
+        for number in range(len(forests.others[begin : begin + 64])):
+            new = cells.take(member[job] == number)
+            old = base.take(~np.isin(base.one, new.one))
+            joined = [
+                np.concatenate((getattr(old, name), getattr(new, name)))
+                for name in ("tree", "low", "high", "one", "other")
+            ]
+            order = np.argsort(joined[0], kind="stable")
+            found = Cells(*joined).take(order)
+            need(len(np.unique(found.tree)) == trees, "a tree without leaves")
+            yield found
+
+
+def cover(feature: Array, value: Floats, inputs: Inputs) -> tuple[Ints, Floats, Floats]:
+    """Return the leaves of a tree of boxes in preorder, and their boxes.
+
+    Each inner node cuts its box at a value of a feature, so an input is in exactly one leaf.
+    """
+    size, cuts = len(feature), iter(value.tolist())
+    low, high = (np.tile(end, (size, 1)) for end in inputs.ends)
+    above, waits = [0.0] * size, [(-1, 0)]
+    need((feature >= -1) & (feature < len(inputs.lower)), "its box tree is malformed")
+    splits = feature.tolist()
+    for node, at in enumerate(splits):
+        need(bool(waits), "its box tree is malformed")
+        parent, side = waits.pop()
+        if parent >= 0:
+            f, cut = splits[parent], above[parent]
+            low[node], high[node] = low[parent], high[parent]
+            if side:
+                low[node, f] = max(low[node, f], cut)
+            else:
+                high[node, f] = min(high[node, f], cut)
+        if at >= 0:
+            above[node] = next(cuts)
+            waits += [(node, 1), (node, 0)]
+    need(not waits, "its box tree is malformed")
+    leaf = np.flatnonzero(feature < 0)
+    return leaf, low[leaf], high[leaf]
+
+
+@dataclass(frozen=True, eq=False)
+class Claim:
+    """No leak of a label has a confidence above ``upper``."""
+
+    label: int
+    upper: float
+    forests: Forests
+    inputs: Inputs
+    names: Callable[[int], str]  # a member's name in messages
+
+
+def prove(
+    claims: Sequence[Claim], proof: Mapping[str, Array], ask: Ask,
+    progress: Callable[[int], None] = lambda done: None,
+) -> int:  # fmt: skip
+    """Prove a claim of members, some in each part, by a tree of boxes for each; count the boxes."""
+    size, feature, value = _box_trees(proof, sum(len(each.forests.others) for each in claims))
+    member = node = cut = leaves = 0
+    for claim in claims:
+        for number, cells in enumerate(cells_of_members(claim.forests, claim.inputs)):
+            own = feature[node : node + size[member]]
+            name, many = claim.names(member), int((own >= 0).sum())
+            try:
+                leaf, low, high = cover(own, value[cut : cut + many], claim.inputs)
+                leaves += len(leaf)
+                there, low, high = claim.inputs.narrow(low, high)
+                _rule_out(claim, number, cells, leaf[there], low[there], high[there], ask)
+            except Rejected as error:
+                raise Rejected(f"{name}, {error}") from None
+            member, node, cut = member + 1, node + len(own), cut + many
+            progress(node)
+    return leaves
+
+
+def _box_trees(proof: Mapping[str, Array], members: int) -> tuple[list[int], Array, Floats]:
+    """Return sizes, features and cuts of all trees of boxes; only inner nodes have a cut."""
+    kinds = {"size": np.int32, "feature": np.int32, "value": np.float64}
+    need(set(proof) == set(kinds), "its proof does not consist of the arrays of box trees")
+    for name, kind in kinds.items():
+        fits = proof[name].dtype == kind and proof[name].ndim == 1
+        need(fits, f"its box trees: {name!r} has the wrong type or rank")
+    size, feature, value = proof["size"], proof["feature"], proof["value"]
+    need(len(size) == members, f"it has box trees for {len(size)} of {members} forests")
+    whole = (size >= 1).all() and size.sum(dtype=np.int64) == len(feature)
+    need(whole, "its box trees have missing or extra nodes")
+    fits = (feature >= 0).sum() == len(value) and np.isfinite(value).all()
+    need(fits, "its box trees have a split value that is missing, extra or not finite")
+    return size.tolist(), feature, value
+
+
+def _rule_out(
+    claim: Claim, member: int, cells: Cells, nodes: Ints, low: Floats, high: Floats, ask: Ask
+) -> None:
+    """Rule leaks out in some boxes; where there are many boxes and cells, in parts of them."""
+    waits = [(np.arange(len(low)), cells)]
+    while waits:
+        at, here = waits.pop()
+        if not len(at):
+            continue
+        around = low[at].min(axis=0)[None], high[at].max(axis=0)[None]
+        here = here.take(here.meet(*around)[0])
+        if len(at) > 1 and len(at) * len(here.tree) > _AT_ONCE:
+            half = len(at) // 2
+            waits += [(at[half:], here), (at[:half], here)]
+            continue
+        _check(Block.of(claim, member, here, low[at], high[at]), nodes[at], ask)
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Some boxes, and which cells each meets; the cells' shares in the forest and the member."""
+
+    label: int
+    upper: float
+    trees: tuple[int, int]
+    padding: float
+    meets: Flags  # shape (boxes, cells)
+    first: Ints  # shape (trees,): each tree's first cell
+    one: Floats  # shape (cells, labels)
+    other: Floats  # shape (cells, labels)
+
+    @classmethod
+    def of(cls, claim: Claim, member: int, cells: Cells, low: Floats, high: Floats) -> Block:
+        """Return the block of some boxes."""
+        forests = claim.forests
+        trees, first = np.unique(cells.tree, return_index=True)
+        need(len(trees) == len(forests.whole), "a tree that no input reaches")
+        other = forests.shares[cells.other]
+        if forests.remains is not None:
+            other[forests.empty[cells.other]] = forests.remains[member]
+        return cls(
+            claim.label, claim.upper, forests.trees, forests.padding, cells.meet(low, high), first,
+            forests.shares[cells.one], other,
+        )  # fmt: skip
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """What is known of the block, in arrays."""
+        return {
+            "label": np.array(self.label), "upper": np.array(self.upper),
+            "trees": np.array(self.trees), "padding": np.array(self.padding), "meets": self.meets,
+            "first": self.first, "one": self.one, "other": self.other,
+        }  # fmt: skip
+
+    def peaks(self, boxes: Array, values: Floats) -> Floats:
+        """Return each tree's greatest value of a cell that a box meets; values are of cells."""
+        reached = np.where(self.meets[boxes], values, -np.inf)
+        found: Floats = np.maximum.reduceat(reached, self.first, axis=1)
+        need(found > -np.inf, "a tree that no input reaches")
+        return found
+
+    def bounds(self, boxes: Array, rival: int, over: Array, uses: Array, factor: Floats) -> Floats:
+        """Bound ``uses`` times the confidence of a leak to a rival, in some boxes."""
+        one, other = (
+            (shares[:, self.label] - shares.T) / trees
+            for shares, trees in zip((self.one, self.other), self.trees, strict=True)
+        )
+        values = uses[:, None] * one[over] - factor[:, None] * other[rival]
+        return np.asarray(self.peaks(boxes, values).sum(axis=1) + self.padding * (1.0 + factor))
+
+    def worse(self, rival: int) -> Flags:
+        """Return the cells in which the member gives the rival more, or the label less."""
+        c = self.label
+        more = self.other[:, rival] > self.one[:, rival]
+        return np.asarray(more | (self.other[:, c] < self.one[:, c]))
+
+    def settled(self, boxes: Array) -> Flags:
+        """Return in which boxes all cells of each tree have the same shares."""
+        same = np.ones(len(boxes), bool)
+        for values in (*self.one.T, *self.other.T):
+            same &= (self.peaks(boxes, values) == -self.peaks(boxes, -values)).all(axis=1)
+        return same
+
+    def confidence(self, boxes: Array) -> Floats:
+        """Return the confidence of a leak at any cells of boxes; minus infinity if it is none.
+
+        Shares are added in the order of the trees and divided once, as forests do.
+        """
+        c, meets = self.label, self.meets[boxes]
+        means = [np.zeros((len(boxes), self.one.shape[1])) for _ in range(2)]
+        for begin, end in zip(self.first, [*self.first[1:], meets.shape[1]], strict=True):
+            cell = begin + meets[:, begin:end].argmax(axis=1)
+            need(meets[np.arange(len(boxes)), cell], "a tree that no input reaches")
+            means = [mean + s[cell] for mean, s in zip(means, (self.one, self.other), strict=True)]
+        one, other = (mean / trees for mean, trees in zip(means, self.trees, strict=True))
+        leaks = (one.argmax(axis=1) == c) & (other.argmax(axis=1) != c)
+        rest = np.delete(one, c, axis=1).max(axis=1, initial=0.0)
+        return np.where(leaks, one[:, c] - rest, -np.inf)
+
+
+def _check(block: Block, nodes: Ints, ask: Ask) -> None:
+    """Check that no box has a leak with a confidence above the bound, by one rule a rival.
+
+    A member that answers d has a margin of the label c over d of at most 0; a leak's confidence is
+    at most the forest's margin of c over any label, and not negative. So, with factors t >= 0,
+    BOUND: confidence <= sum over trees of the most of (w_c - w_e) / N - t (m_c - m_d) / M;
+    AWAY: the same without the forest's margin is negative, so d is not answered;
+    MONOTONE: with as many trees, none of whose cells gives d more or c less, d is not answered:
+    sums in a fixed order are monotone in their terms, and so is division;
+    EXACT: every tree is at one pair of shares, and both means are computed as the forests do.
+    """
+    boxes, labels = block.meets.shape[0], block.one.shape[1]
+    found = ask("rules of boxes", block.arrays)
+    rule, over, factor = (found.get(name) for name in ("rule", "over", "factor"))
+    for array, kind in ((rule, np.int8), (over, np.int32), (factor, np.float64)):
+        fits = isinstance(array, np.ndarray) and array.dtype == kind
+        need(fits and array.shape == (boxes, labels), "a rule for every box and rival")  # type: ignore[union-attr]
+    assert rule is not None and over is not None and factor is not None
+    need((rule >= BOUND) & (rule <= EXACT), "a rule")
+    exact, fails = (rule == EXACT).any(axis=1), np.zeros(boxes, bool)
+    for rival in range(labels):
+        if rival == block.label:
+            continue
+        own = rule[:, rival]
+        at = np.flatnonzero(~exact & (own <= AWAY))
+        e, t, uses = over[at, rival], factor[at, rival], (own[at] == BOUND) * 1.0
+        need((t >= 0) & (t <= _STEEPEST), "a factor")
+        need((e >= 0) & (e < labels) & (e != block.label), "a label to be confident over")
+        bound = block.bounds(at, rival, e, uses, t)
+        fails[at] |= ~((bound < 0) | ((uses > 0) & (bound <= block.upper)))
+        at = np.flatnonzero(~exact & (own == MONOTONE))
+        fails[at] |= block.trees[0] != block.trees[1]
+        fails[at] |= (block.meets[at] & block.worse(rival)).any(axis=1)
+    at = np.flatnonzero(exact)
+    fails[at] = ~block.settled(at) | ~(block.confidence(at) <= block.upper)
+    if fails.any():
+        raise Rejected(
+            f"box {nodes[fails][0]} of its tree: a leak with a confidence above the claimed bound "
+            f"{block.upper!r} is not ruled out"
+        )
+
+
+NO_LEAK = -1e-9
+"""Below every confidence, including that of a tie."""
+
+
+def same_function(
+    one: Exact | Answering, other: Exact | Answering, inputs: Inputs, proof: Mapping[str, Array],
+    ask: Ask,
+) -> bool:  # fmt: skip
+    """Return whether two forests answer all inputs alike: no leak of any label; or one input."""
+    both = pair(one, other)
+    if set(proof) == {"x"}:
+        return _apart(both, inputs, proof["x"])
+    every = every_label(one, other)
+    for at, label in enumerate(one.labels):
+        own = {name.removeprefix(f"{at}."): array for name, array in proof.items()
+               if name.startswith(f"{at}.")}  # fmt: skip
+        claim = Claim(every.index(label), NO_LEAK, both, inputs, lambda member: "the other forest")
+        try:
+            prove([claim], own, ask)
+        except Rejected as error:
+            raise Rejected(f"label {label!r}: {error}") from None
+    return True
+
+
+def _apart(forests: Forests, inputs: Inputs, x: Array) -> bool:
+    """Return False; raise unless two forests answer the input differently."""
+    fits = x.dtype == np.float64 and x.shape == inputs.lower.shape
+    need(fits, "the input at which they are claimed to differ is malformed")
+    need(inputs.contains(x), "the input at which they are claimed to differ is not in the set")
+    answers = []
+    for roots, trees in zip((forests.whole, forests.others[0]), forests.trees, strict=True):
+        total = np.zeros(forests.shares.shape[1])
+        for node in roots.tolist():
+            while forests.feature[node] >= 0:
+                goes = x[forests.feature[node]] <= forests.threshold[node]
+                node = int((forests.left if goes else forests.right)[node])
+            total += forests.shares[node]
+        answers.append(int((total / trees).argmax()))
+    what = "they give the same answer to the input at which they are claimed to differ"
+    need(answers[0] != answers[1], what)
+    return False
