@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import io
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -64,17 +66,19 @@ def points(given: Given) -> list[tuple[int, ...]]:
     """Read the deleted rows: the column ``row`` of each line, separated by blanks."""
     file = given.file()
     found = []
+    content = file.path.read_bytes()
+    need(hashlib.sha256(content).hexdigest() == file.sha256, "it has another SHA-256")
     try:
-        with file.path.open(encoding="utf-8-sig", newline="") as stream:
-            reader = csv.reader(stream, skipinitialspace=True, strict=True)
-            head = [name.strip() for name in next(reader, [])]
-            for cells in reader:
-                fits = not cells or (len(cells) == len(head) and head.count("row") == 1)
-                what = "not a record; expected a cell for each column, with one column 'row'"
-                need(fits, f"line {reader.line_num}: {what}")
-                if cells:
-                    found.append(_record(cells[head.index("row")], reader.line_num))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        stream = io.StringIO(content.decode("utf-8-sig"), newline="")
+        reader = csv.reader(stream, skipinitialspace=True, strict=True)
+        head = [name.strip() for name in next(reader, [])]
+        for cells in reader:
+            fits = not cells or (len(cells) == len(head) and head.count("row") == 1)
+            what = "not a record; expected a cell for each column, with one column 'row'"
+            need(fits, f"line {reader.line_num}: {what}")
+            if cells:
+                found.append(_record(cells[head.index("row")], reader.line_num))
+    except (UnicodeDecodeError, csv.Error) as error:
         raise Rejected(f"cannot read: {error}") from None
     need(bool(found), "does not name a row to delete")
     return found

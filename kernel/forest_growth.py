@@ -273,7 +273,7 @@ class Decision:
         first, last = groups.first[number], groups.last[number]
         low = first + (gone & (here == first))
         high = last - (gone & (here == last))
-        varies = low < high
+        varies: Flags = np.asarray(low < high)
         some = np.flatnonzero(varies)
         asked, number, here, gone = asked[some], number[some], here[some], gone[some]
         if random:
@@ -463,11 +463,16 @@ def grow(
         link = np.concatenate((links, np.full(2 * len(anew), -1)))
         offset, level = after, level + 1
         levels.append(offset)
-    nodes = Nodes(*(np.concatenate(part) for part in zip(*table, strict=True)), tuple(levels))
-    width = data.labels
-    none = np.zeros(0, np.int64), np.zeros((0, 3 * width), np.int64), np.zeros((0, 2))
-    joined = [np.concatenate((none[k == 5], *part)) for k, part in enumerate(lists)]
-    return nodes, Listed(*joined[:5], np.concatenate((none[2], *values)), joined[5])
+    feature, threshold, left, right, counts = (
+        np.concatenate(part) for part in zip(*table, strict=True)
+    )
+    nodes = Nodes(feature, threshold, left, right, counts, tuple(levels))
+    leaf, row, node, turn, attribute = (
+        np.concatenate((np.zeros(0, np.int64), *part)) for part in lists[:5]
+    )
+    three = np.concatenate((np.zeros((0, 3 * data.labels), np.int64), *lists[5]))
+    ends = np.concatenate((np.zeros((0, 2)), *values))
+    return nodes, Listed(leaf, row, node, turn, attribute, ends, three)
 
 
 def ranks(X: Floats, y: NDArray[np.int32]) -> tuple[Ints, Ints]:

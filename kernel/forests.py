@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.deletion import first_apart
 from leaveout.kernel.forest_file import Answering, Exact, shares, walked_trees
-from leaveout.kernel.forest_growth import Data, Ints, Nodes, Sets, grow, planted, ranks
+from leaveout.kernel.forest_growth import Data, Ints, Nodes, Sets, grow, planted, ranks, train
 from leaveout.kernel.numbers import UNIT, Floats, Rejected, need
 from leaveout.kernel.values import Ask
 
@@ -59,14 +60,14 @@ class Inputs:
 
     def narrow(self, low: Floats, high: Floats) -> tuple[Flags, Floats, Floats]:
         """Return which boxes hold an input, and the least boxes around the listed rows in them."""
-        there: Flags = (low < high).all(axis=1)
+        there: Flags = np.asarray((low < high).all(axis=1))
         low, high = low.copy(), high.copy()
         for at, rows in self.tables:
             step = max(1, 2**21 // rows.size)
             for begin in range(0, len(low), step):
                 part = slice(begin, begin + step)
                 one, two = low[part, None, at], high[part, None, at]
-                inside = ((one < rows) & (rows <= two)).all(axis=2)
+                inside = np.asarray(((one < rows) & (rows <= two)).all(axis=2))
                 there[part] &= inside.any(axis=1)
                 least = np.where(inside[:, :, None], rows, np.inf).min(axis=1)
                 most = np.where(inside[:, :, None], rows, -np.inf).max(axis=1)
@@ -122,10 +123,12 @@ def _together(parts: Sequence[Nodes], totals: Ints, **more: Any) -> Forests:
 
 
 def members(forest: Exact) -> list[Forests]:
-    """Return a forest of its rows beside those without each unit of them, some at a time.
+    """Return a forest, which its rows must give, beside those without each unit of them.
 
     Of copies of a row, those of the greatest ranks leave the trees.
     """
+    apart = first_apart(forest, train(forest))
+    need(apart is None, str(apart))
     units = [places for _, places in forest.units]
     need(len(units) > 1, "the forest has one row, and a forest cannot be trained on none")
     labels, trees = len(forest.classes), forest.settings.trees
@@ -216,9 +219,12 @@ def pair(one: Exact | Answering, other: Exact | Answering) -> Forests:
             parts.append((feature.astype(np.int64), threshold, left + size, right + size, own))
             roots[i, t] = size
             size += len(feature)
-    joined = [np.concatenate(each) for each in zip(*parts, strict=True)]
+    feature, threshold, left, right, own = (
+        np.concatenate(each) for each in zip(*parts, strict=True)
+    )
+    empty, numbers = np.zeros(size, bool), (len(sides[0]), len(sides[1]))
     return Forests(
-        *joined, np.zeros(size, bool), roots[0], roots[1:], (len(sides[0]), len(sides[1]))
+        feature, threshold, left, right, own, empty, roots[0], roots[1:], numbers
     )  # fmt: skip
 
 
@@ -351,31 +357,38 @@ class Claim:
 
     label: int
     upper: float
-    forests: Forests
+    parts: Sequence[Forests]  # some members each
     inputs: Inputs
-    names: Callable[[int], str]  # a member's name in messages
+    names: Sequence[str]  # of all members, in messages
 
 
 def prove(
-    claims: Sequence[Claim], proof: Mapping[str, Array], ask: Ask,
+    claim: Claim,
+    proof: Mapping[str, Array],
+    ask: Ask,
     progress: Callable[[int], None] = lambda done: None,
-) -> int:  # fmt: skip
-    """Prove a claim of members, some in each part, by a tree of boxes for each; count the boxes."""
-    size, feature, value = _box_trees(proof, sum(len(each.forests.others) for each in claims))
+) -> int:
+    """Prove a claim by a tree of boxes for each member; return the number of boxes."""
+    size, feature, value = _box_trees(proof, len(claim.names))
     member = node = cut = leaves = 0
-    for claim in claims:
-        for number, cells in enumerate(cells_of_members(claim.forests, claim.inputs)):
+    for forests in claim.parts:
+        need(0 <= claim.label < forests.shares.shape[1], f"the forest has no label {claim.label}")
+        for number, cells in enumerate(cells_of_members(forests, claim.inputs)):
             own = feature[node : node + size[member]]
-            name, many = claim.names(member), int((own >= 0).sum())
+            many = int((own >= 0).sum())
             try:
                 leaf, low, high = cover(own, value[cut : cut + many], claim.inputs)
-                leaves += len(leaf)
                 there, low, high = claim.inputs.narrow(low, high)
-                _rule_out(claim, number, cells, leaf[there], low[there], high[there], ask)
+                leaf, low, high = leaf[there], low[there], high[there]
+                for at, some in _blocks(cells, low, high):
+                    block = Block.of(claim, forests, number, some, low[at], high[at])
+                    _check(block, leaf[at], ask)
             except Rejected as error:
-                raise Rejected(f"{name}, {error}") from None
+                raise Rejected(f"{claim.names[member]}, {error}") from None
             member, node, cut = member + 1, node + len(own), cut + many
+            leaves += len(own) - many
             progress(node)
+    need(member == len(claim.names), "a member is missing")
     return leaves
 
 
@@ -388,29 +401,11 @@ def _box_trees(proof: Mapping[str, Array], members: int) -> tuple[list[int], Arr
         need(fits, f"its box trees: {name!r} has the wrong type or rank")
     size, feature, value = proof["size"], proof["feature"], proof["value"]
     need(len(size) == members, f"it has box trees for {len(size)} of {members} forests")
-    whole = (size >= 1).all() and size.sum(dtype=np.int64) == len(feature)
-    need(whole, "its box trees have missing or extra nodes")
-    fits = (feature >= 0).sum() == len(value) and np.isfinite(value).all()
-    need(fits, "its box trees have a split value that is missing, extra or not finite")
+    whole = int(size.sum(dtype=np.int64)) == len(feature)
+    need(whole and (size >= 1).all(), "its box trees have missing or extra nodes")
+    cuts = np.isfinite(value).all() and int((feature >= 0).sum()) == len(value)
+    need(cuts, "its box trees have a split value that is missing, extra or not finite")
     return size.tolist(), feature, value
-
-
-def _rule_out(
-    claim: Claim, member: int, cells: Cells, nodes: Ints, low: Floats, high: Floats, ask: Ask
-) -> None:
-    """Rule leaks out in some boxes; where there are many boxes and cells, in parts of them."""
-    waits = [(np.arange(len(low)), cells)]
-    while waits:
-        at, here = waits.pop()
-        if not len(at):
-            continue
-        around = low[at].min(axis=0)[None], high[at].max(axis=0)[None]
-        here = here.take(here.meet(*around)[0])
-        if len(at) > 1 and len(at) * len(here.tree) > _AT_ONCE:
-            half = len(at) // 2
-            waits += [(at[half:], here), (at[:half], here)]
-            continue
-        _check(Block.of(claim, member, here, low[at], high[at]), nodes[at], ask)
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,9 +422,10 @@ class Block:
     other: Floats  # shape (cells, labels)
 
     @classmethod
-    def of(cls, claim: Claim, member: int, cells: Cells, low: Floats, high: Floats) -> Block:
+    def of(
+        cls, claim: Claim, forests: Forests, member: int, cells: Cells, low: Floats, high: Floats
+    ) -> Block:
         """Return the block of some boxes."""
-        forests = claim.forests
         trees, first = np.unique(cells.tree, return_index=True)
         need(len(trees) == len(forests.whole), "a tree that no input reaches")
         other = forests.shares[cells.other]
@@ -495,6 +491,19 @@ class Block:
         return np.where(leaks, one[:, c] - rest, -np.inf)
 
 
+def _blocks(cells: Cells, low: Floats, high: Floats) -> Iterator[tuple[Ints, Cells]]:
+    """Yield the boxes in parts, each with the cells that they may meet."""
+    waits = [(np.arange(len(low)), cells)] if len(low) else []
+    while waits:
+        at, here = waits.pop()
+        here = here.take(here.meet(low[at].min(axis=0)[None], high[at].max(axis=0)[None])[0])
+        if len(at) > 1 and len(at) * len(here.tree) > _AT_ONCE:
+            half = len(at) // 2
+            waits += [(at[half:], here), (at[:half], here)]
+        else:
+            yield at, here
+
+
 def _check(block: Block, nodes: Ints, ask: Ask) -> None:
     """Check that no box has a leak with a confidence above the bound, by one rule a rival.
 
@@ -553,9 +562,9 @@ def same_function(
     for at, label in enumerate(one.labels):
         own = {name.removeprefix(f"{at}."): array for name, array in proof.items()
                if name.startswith(f"{at}.")}  # fmt: skip
-        claim = Claim(every.index(label), NO_LEAK, both, inputs, lambda member: "the other forest")
+        claim = Claim(every.index(label), NO_LEAK, [both], inputs, ["the other forest"])
         try:
-            prove([claim], own, ask)
+            prove(claim, own, ask)
         except Rejected as error:
             raise Rejected(f"label {label!r}: {error}") from None
     return True
