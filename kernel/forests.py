@@ -438,12 +438,11 @@ class Block:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """What is known of the block, in arrays."""
-        return {
-            "label": np.array(self.label), "upper": np.array(self.upper),
-            "trees": np.array(self.trees), "padding": np.array(self.padding), "meets": self.meets,
-            "first": self.first, "one": self.one, "other": self.other,
-        }  # fmt: skip
+        """What is known of the block, in arrays that cannot be written to."""
+        found = {name: np.asarray(value).view() for name, value in vars(self).items()}
+        for array in found.values():
+            array.flags.writeable = False
+        return found
 
     def peaks(self, boxes: Array, values: Floats) -> Floats:
         """Return each tree's greatest value of a cell that a box meets; values are of cells."""
@@ -504,6 +503,14 @@ def _blocks(cells: Cells, low: Floats, high: Floats) -> Iterator[tuple[Ints, Cel
             yield at, here
 
 
+def _hint(found: object, name: str, kind: type[np.generic], shape: tuple[int, ...]) -> Array:
+    """Return a copy of an array of an answer, which may be anything."""
+    array = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(array, np.ndarray) or array.dtype != kind or array.shape != shape:
+        raise Rejected(f"no hint {name!r} of the type and shape that are asked for")
+    return array.copy()
+
+
 def _check(block: Block, nodes: Ints, ask: Ask) -> None:
     """Check that no box has a leak with a confidence above the bound, by one rule a rival.
 
@@ -517,11 +524,10 @@ def _check(block: Block, nodes: Ints, ask: Ask) -> None:
     """
     boxes, labels = block.meets.shape[0], block.one.shape[1]
     found = ask("rules of boxes", block.arrays)
-    rule, over, factor = (found.get(name) for name in ("rule", "over", "factor"))
-    for array, kind in ((rule, np.int8), (over, np.int32), (factor, np.float64)):
-        fits = isinstance(array, np.ndarray) and array.dtype == kind
-        need(fits and array.shape == (boxes, labels), "a rule for every box and rival")  # type: ignore[union-attr]
-    assert rule is not None and over is not None and factor is not None
+    rule, over, factor = (
+        _hint(found, name, kind, (boxes, labels))
+        for name, kind in (("rule", np.int8), ("over", np.int32), ("factor", np.float64))
+    )
     need((rule >= BOUND) & (rule <= EXACT), "a rule")
     exact, fails = (rule == EXACT).any(axis=1), np.zeros(boxes, bool)
     for rival in range(labels):
