@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.kernel.forest_file import PARTS, Answering, Exact, Tree, read_forest
-from leaveout.kernel.forest_growth import Ints, train, without
+from leaveout.kernel.forest_growth import train, without
+from leaveout.kernel.forest_splits import Ints
 from leaveout.kernel.numbers import Rejected, need
 from leaveout.kernel.values import Compared, Given
 

@@ -10,7 +10,8 @@ import pytest
 from leaveout.bab.forests import Question, search_forests
 from leaveout.bab.forests.box_trees import NotProvedError, margin_of, record_boxes
 from leaveout.kernel.forest_file import before_rounding
-from leaveout.kernel.forests import Claim, Inputs, prove
+from leaveout.kernel.forest_members import Inputs
+from leaveout.kernel.forests import Claim, prove
 from leaveout.kernel.numbers import Rejected
 from leaveout.models.forest.scored import before_rounding as models_before_rounding
 from leaveout.verifier.certify.forests import rules_of_boxes

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from leaveout.encoders import Box
-from leaveout.kernel import forests
+from leaveout.kernel import forest_members
 from leaveout.kernel.deletion import Forest, forest_and_record
 from leaveout.kernel.numbers import Rejected
 from leaveout.models.forest.files import load_ensemble, save_ensemble
@@ -44,8 +44,8 @@ def test_members_may_be_found_a_few_at_a_time(tmp_path, monkeypatch):
     forest, *_ = grouped_rows(np.random.default_rng(3))
     forest.save(tmp_path / "forest.npz")
     held = read(tmp_path / "forest.npz")
-    monkeypatch.setattr(forests, "_MOST_ROWS", 3 * len(held.X) * held.settings.trees)
-    assert {len(part.others) for part in forests.members(held)[:-1]} == {3}
+    monkeypatch.setattr(forest_members, "_MOST_ROWS", 3 * len(held.X) * held.settings.trees)
+    assert {len(part.others) for part in forest_members.members(held)[:-1]} == {3}
     assert not unlike(held)[1]
 
 

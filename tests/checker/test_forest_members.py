@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leaveout.kernel.forests import Inputs, cells_of_members, members
+from leaveout.kernel.forest_members import Inputs, cells_of_members, members
 
 from support.forest_scripts import random_data, random_forest
 from support.kernel_forests import preorder, read, unlike

@@ -8,8 +8,10 @@ import pytest
 from leaveout.bab.forests import Question
 from leaveout.bab.forests.box_trees import NotProvedError, margin_of, record_boxes
 from leaveout.kernel.forest_file import Settings
-from leaveout.kernel.forest_growth import Data, Sets, grow
-from leaveout.kernel.forests import AWAY, BOUND, EXACT, MONOTONE, Inputs, cover
+from leaveout.kernel.forest_growth import grow
+from leaveout.kernel.forest_members import Inputs
+from leaveout.kernel.forest_splits import Data, Sets
+from leaveout.kernel.forests import AWAY, BOUND, EXACT, MONOTONE, cover
 from leaveout.kernel.numbers import Rejected
 from leaveout.verifier.certify.forests import rules_of_boxes
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from leaveout.kernel.forest_file import Answering, read_forest, walked_trees
 from leaveout.kernel.forest_growth import train, without
-from leaveout.kernel.forests import Claim, Inputs, every_label, members, pair, prove
+from leaveout.kernel.forest_members import Inputs, every_label, members, pair
+from leaveout.kernel.forests import Claim, prove
 from leaveout.verifier.certify.forests import rules_of_boxes
 
 

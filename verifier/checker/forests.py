@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel import deletion, forests
+from leaveout.kernel import deletion, forest_members, forests
 from leaveout.kernel.deletion import Forest
 from leaveout.kernel.forest_file import Answering, Exact, read_forest
 from leaveout.kernel.numbers import Rejected
@@ -31,8 +31,8 @@ from leaveout.verifier.checker.readers import Given
 class ForestQuestion:
     """Forests over a set of inputs, read and trained again."""
 
-    parts: list[forests.Forests]
-    inputs: forests.Inputs
+    parts: list[forest_members.Forests]
+    inputs: forest_members.Inputs
     columns: list[int]  # index of each of the forest's labels among those of both
     names: list[str]  # of members
     subject: ForestSubject
@@ -51,8 +51,8 @@ def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> Forest
             group = one.group if isinstance(one, Exact) else ""
         else:
             beside, other = _forest(part.other, folder, given)
-            found, names = [forests.pair(one, other)], ["the other forest"]
-            every = forests.every_label(one, other)
+            found, names = [forest_members.pair(one, other)], ["the other forest"]
+            every = forest_members.every_label(one, other)
             columns, said = (
                 [every.index(label) for label in one.labels],
                 (beside, part.other.sha256),
@@ -68,16 +68,16 @@ def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> Forest
     return ForestQuestion(found, _plain(inputs), columns, names, subject)
 
 
-def _deletions(forest: Exact | Answering) -> tuple[list[forests.Forests], list[str]]:
+def _deletions(forest: Exact | Answering) -> tuple[list[forest_members.Forests], list[str]]:
     """Return a forest without each row, and what it is without, in words."""
     if not isinstance(forest, Exact):
         raise Rejected("stores no rows, so the effect of each is unknown")
-    return forests.members(forest), [f"without {name}" for name, _ in forest.units]
+    return forest_members.members(forest), [f"without {name}" for name, _ in forest.units]
 
 
-def _plain(inputs: Inputs) -> forests.Inputs:
+def _plain(inputs: Inputs) -> forest_members.Inputs:
     tables = tuple((table.columns, table.values) for table in inputs.tables)
-    return forests.Inputs(inputs.lower, inputs.upper, tables)
+    return forest_members.Inputs(inputs.lower, inputs.upper, tables)
 
 
 def _forest(part: FilePart, folder: Path, given: Given) -> tuple[Path, Exact | Answering]:
