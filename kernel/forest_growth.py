@@ -91,17 +91,16 @@ def grow(
         to = child[of, goes.astype(np.int64)]
         # Sets without a row: either as the set itself, or two new sets.
         base, split = of[out], slice(count, None)
-        place, one = _expand(start[base], start[base + 1])
-        differs = (found.feature[split] != found.feature[base]) | (
-            found.threshold[split] != found.threshold[base]
-        )
-        checked = (inner[split] & differs)[one]
-        place, one = place[checked], one[checked]
+        other_feature = found.feature[split] != found.feature[base]
+        other_threshold = found.threshold[split] != found.threshold[base]
+        differs = np.flatnonzero(inner[split] & (other_feature | other_threshold))
+        place, one = _expand(start[base[differs]], start[base[differs] + 1])
+        one = differs[one]
         stays = place != out[one]
         place, one = place[stays], one[stays]
         right_side = columns[found.feature[split][one], rows[place]] > found.threshold[split][one]
         wrong = np.bincount(one[right_side != goes[place]], minlength=len(out)) > 0
-        same = inner[split] & inner[base] & ~(differs & wrong)
+        same = inner[split] & inner[base] & ~wrong
         anew = np.flatnonzero(inner[split] & ~same)
         number = np.full(len(out), -1)
         number[anew] = int(fresh.sum()) + 2 * np.arange(len(anew))

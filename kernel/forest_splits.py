@@ -166,11 +166,10 @@ def _groups(data: Data, sets: Sets, used: Ints, attribute: Ints, own: Bits) -> _
     number[used] = np.arange(len(used))
     at = np.flatnonzero(number[sets.of] >= 0)
     of = number[sets.of[at]]
-    code = data.codes[attribute[of], sets.rows[at]]
-    order = np.lexsort((code, of))
-    at, of, code = at[order], of[order], code[order]
-    new = np.ones(len(at), bool)
-    new[1:] = (of[1:] != of[:-1]) | (code[1:] != code[:-1])
+    cell = of * data.columns.shape[1] + data.codes[attribute[of], sets.rows[at]]
+    order = np.argsort(cell)
+    at, of, cell = at[order], of[order], cell[order]
+    new = np.diff(cell, prepend=-1) > 0
     group, head = np.cumsum(new) - 1, np.flatnonzero(new)
     rows, many = sets.rows[at], len(head)
     cell = group * data.labels + data.y[rows]
