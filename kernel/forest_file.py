@@ -166,7 +166,7 @@ def read_forest(path: Path, sha256: str) -> Exact | Answering:
             text = archive.read("manifest.json") if exact else b""
     except _DAMAGED as error:
         raise Rejected(f"damaged, or not a forest file: {error}") from None
-    return _exact(path, text, arrays) if exact else _answering(path, arrays)
+    return _read_exact(path, text, arrays) if exact else _read_answering(path, arrays)
 
 
 def _array(archive: zipfile.ZipFile, name: str) -> Array:
@@ -195,7 +195,7 @@ def _manifest(text: bytes, kinds: Mapping[str, type | tuple[type, ...]]) -> dict
     return found
 
 
-def _typed(arrays: Mapping[str, Array], types: Mapping[str, tuple[str, int]]) -> None:
+def _need_types(arrays: Mapping[str, Array], types: Mapping[str, tuple[str, int]]) -> None:
     """Demand arrays of some types and ranks, and labels, ascending."""
     for name, (kind, rank) in types.items():
         need(name in arrays, f"the array {name!r} is missing")
@@ -217,14 +217,14 @@ def _digest(arrays: Mapping[str, Array]) -> bytes:
     return hashed.digest()
 
 
-def _exact(path: Path, text: bytes, arrays: dict[str, Array]) -> Exact:
+def _read_exact(path: Path, text: bytes, arrays: dict[str, Array]) -> Exact:
     part = _manifest(text, {
         "format": str, "version": int, "settings": dict, "small": int, "next_name": int,
         "sizes": list, "digest": str,
     })  # fmt: skip
     known = part["format"] == "leaveout forest" and part["version"] in (1, 2, 3)
     need(known and part["small"] == 64, "has another format")
-    _typed(arrays, _TYPES)
+    _need_types(arrays, _TYPES)
     grouped = part["version"] == 3
     there = set(_GROUPED) & set(arrays)
     need(there == (set(_GROUPED) if grouped else set()), "has groups that its version has not")
@@ -290,8 +290,8 @@ def _trees(arrays: Mapping[str, Array], sizes: list[Any], count: int) -> tuple[T
     )
 
 
-def _answering(path: Path, arrays: dict[str, Array]) -> Answering:
-    _typed(arrays, _ANSWERS)
+def _read_answering(path: Path, arrays: dict[str, Array]) -> Answering:
+    _need_types(arrays, _ANSWERS)
     part = _manifest(arrays["manifest"].tobytes(), {
         "version": int, "kind": str, "features": int, "rounds_inputs": bool,
     })  # fmt: skip

@@ -190,7 +190,7 @@ def holders(forest: Exact) -> Iterator[Ints]:
         yield np.flatnonzero(each)
 
 
-def planted(forest: Exact, most: int = _AT_ONCE) -> Iterator[tuple[int, Sets]]:
+def sets_of_trees(forest: Exact, most: int = _AT_ONCE) -> Iterator[tuple[int, Sets]]:
     """Yield the rows of a few trees at a time, with the number of the first tree."""
     begin, rows, size = 0, list[Ints](), 0
     for tree, held in enumerate((*holders(forest), None)):
@@ -209,7 +209,7 @@ def train(forest: Exact) -> Exact:
     """Return the forest of a forest's settings and rows, whatever its trees are."""
     data = Data(forest.settings, forest.X, forest.y, len(forest.classes))
     none, trees = np.zeros(0, np.int64), list[Tree]()
-    for _, sets in planted(forest):
+    for _, sets in sets_of_trees(forest):
         roots = len(sets.key)
         nodes, listed = grow(data, sets, np.full(roots, -1), none, listing=True)
         trees += _in_preorder(nodes, listed, roots)

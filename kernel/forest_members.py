@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from leaveout.kernel.deletion import first_apart
 from leaveout.kernel.forest_file import Answering, Exact, shares, walked_trees
-from leaveout.kernel.forest_growth import Nodes, grow, planted, ranks, train
+from leaveout.kernel.forest_growth import Nodes, grow, ranks, sets_of_trees, train
 from leaveout.kernel.forest_splits import Data, Flags, Ints, Sets
 from leaveout.kernel.numbers import UNIT, Floats, need
 
@@ -70,7 +70,7 @@ class Inputs:
                 high[part, at] = np.minimum(high[part, at], most)
         return there, low, high
 
-    def listed(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    def at_listed_values(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Move ends of boxes down to the next listed value: no input lies in between."""
         low, high = low.copy(), high.copy()
         for columns, rows in self.tables:
@@ -142,7 +142,7 @@ def members(forest: Exact) -> list[Forests]:
     for first in range(0, len(units), step):
         own, parts, size = gone[first : first + step], list[Nodes](), 0
         whole, others = np.full(trees, -1), np.full((len(own), trees), -1)
-        for tree, base in planted(forest, 2**14 if lone else _AT_ONCE // (1 + len(own))):
+        for tree, base in sets_of_trees(forest, 2**14 if lone else _AT_ONCE // (1 + len(own))):
             some = slice(tree, tree + len(base.key))
             whole[some] = size + np.arange(len(base.key))
             after = size + len(base.key)
@@ -154,7 +154,7 @@ def members(forest: Exact) -> list[Forests]:
                 root[base.of[out], base.rows[out]] = after + np.arange(len(out))
                 others[:, some] = root[:, row].T
             else:
-                sets, link, member = _reduced(base, own, len(forest.X))
+                sets, link, member = _sets_without(base, own, len(forest.X))
                 parts.append(grow(data, sets, link, np.zeros(0, np.int64))[0])
                 others[member, tree + link[len(base.key) :]] = after + np.arange(len(member))
             size += len(parts[-1].feature)
@@ -165,7 +165,7 @@ def members(forest: Exact) -> list[Forests]:
     return found
 
 
-def _reduced(base: Sets, gone: Sequence[Ints], rows: int) -> tuple[Sets, Ints, Ints]:
+def _sets_without(base: Sets, gone: Sequence[Ints], rows: int) -> tuple[Sets, Ints, Ints]:
     """Return sets, and what is left of those that groups of rows are in; links; and the groups."""
     none = np.zeros(0, np.int64)
     kept, of, link, member = [base.rows], [base.of], [np.full(len(base.key), -1)], [none]
@@ -287,7 +287,7 @@ def overlay(
         job, a, b, low, high, own = (np.concatenate(each) for each in zip(*sides, strict=True))
     none = (np.zeros(0, np.int64), *(np.zeros((0, len(inputs.lower))),) * 2, *(one[:0],) * 2)
     number, low, high, a, b = (np.concatenate(each) for each in zip(none, *found, strict=True))
-    low, high = inputs.listed(low, high)
+    low, high = inputs.at_listed_values(low, high)
     there = (low < high).all(axis=1)
     return number[there], Cells(number[there], low[there], high[there], a[there], b[there])
 

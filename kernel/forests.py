@@ -177,7 +177,7 @@ class Block:
         more = self.other[:, rival] > self.one[:, rival]
         return np.asarray(more | (self.other[:, c] < self.one[:, c]))
 
-    def settled(self, boxes: Array) -> Flags:
+    def is_settled(self, boxes: Array) -> Flags:
         """Return in which boxes all cells of each tree have the same shares."""
         same = np.ones(len(boxes), bool)
         for values in (*self.one.T, *self.other.T):
@@ -255,7 +255,7 @@ def _check(block: Block, nodes: Ints, ask: Ask) -> None:
         fails[at] |= block.trees[0] != block.trees[1]
         fails[at] |= (block.meets[at] & block.worse(rival)).any(axis=1)
     at = np.flatnonzero(exact)
-    fails[at] = ~block.settled(at) | ~(block.confidence(at) <= block.upper)
+    fails[at] = ~block.is_settled(at) | ~(block.confidence(at) <= block.upper)
     if fails.any():
         raise Rejected(
             f"box {nodes[fails][0]} of its tree: a leak with a confidence above the claimed bound "

@@ -144,6 +144,6 @@ def test_several_members_are_held_against_their_own_trees():
 
 def test_ends_of_cells_move_to_listed_values():
     inputs = Inputs(np.zeros(2), np.ones(2), ((np.array([1]), np.array([[0.0], [1.0]])),))
-    low, high = inputs.listed(np.array([[0.5, 0.5], [0.5, -1.0]]), np.full((2, 2), 0.75))
+    low, high = inputs.at_listed_values(np.array([[0.5, 0.5], [0.5, -1.0]]), np.full((2, 2), 0.75))
     assert low.tolist() == [[0.5, 0.0], [0.5, -np.inf]]
     assert high.tolist() == [[0.75, 0.0], [0.75, 0.0]]
