@@ -80,10 +80,13 @@ def prove(
     progress: Callable[[int], None] = lambda done: None,
 ) -> int:
     """Prove a claim by a tree of boxes for each member; return the number of boxes."""
-    size, feature, value = _box_trees(proof, len(claim.names))
+    many = sum(len(forests.others) for forests in claim.parts)
+    need(many == len(claim.names) > 0, "a member is missing")
+    size, feature, value = _box_trees(proof, many)
     member = node = cut = leaves = 0
     for forests in claim.parts:
         need(0 <= claim.label < forests.shares.shape[1], f"the forest has no label {claim.label}")
+        need(forests.feature.max() < len(claim.inputs.lower), "inputs with too few features")
         for number, cells in enumerate(cells_of_members(forests, claim.inputs)):
             own = feature[node : node + size[member]]
             many = int((own >= 0).sum())
@@ -99,7 +102,6 @@ def prove(
             member, node, cut = member + 1, node + len(own), cut + many
             leaves += len(own) - many
             progress(node)
-    need(member == len(claim.names), "a member is missing")
     return leaves
 
 

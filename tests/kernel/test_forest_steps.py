@@ -7,16 +7,19 @@ import pytest
 
 from leaveout.bab.forests import Question
 from leaveout.bab.forests.box_trees import NotProvedError, margin_of, record_boxes
-from leaveout.kernel.forest_file import Settings
-from leaveout.kernel.forest_growth import grow
+from leaveout.encoders import Box
+from leaveout.kernel.deletion import first_apart
+from leaveout.kernel.forest_file import Settings, read_forest
+from leaveout.kernel.forest_growth import grow, train
 from leaveout.kernel.forest_members import Inputs
 from leaveout.kernel.forest_splits import Data, Sets
 from leaveout.kernel.forests import AWAY, BOUND, EXACT, MONOTONE, cover
 from leaveout.kernel.numbers import Rejected
+from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.certify.forests import rules_of_boxes
 
 from support.forest_leaks import asked, greatest_leaks
-from support.kernel_forests import of_member, pairs_of, tried
+from support.kernel_forests import of_member, pairs_of, read, tried
 
 
 def proved(seed):
@@ -215,6 +218,34 @@ def test_sets_without_a_row_are_grown_as_if_it_had_never_been_there():
             assert written(nodes, 1 + row) == expected == written(linked, 1)
             compared += len(expected)
     assert compared > 2000
+
+
+def test_thresholds_between_adjacent_numbers_are_those_of_the_file(tmp_path):
+    rng = np.random.default_rng(0)
+    steps = [1.0, np.nextafter(1.0, 2.0), np.nextafter(1.0, 0.0), 1.0 + 2**-51, -1.0, 5e-324, 0.0]
+    for seed in range(20):
+        X = rng.choice(steps, (40, 2))
+        forest = DareForestClassifier(4, k=3, d_rmax=seed % 2, random_state=seed)
+        forest.fit(X, rng.integers(0, 3, 40)).save(tmp_path / "forest.npz")
+        held = read(tmp_path / "forest.npz")
+        assert first_apart(held, train(held)) is None
+
+
+def test_a_file_with_another_digest_is_rejected(tmp_path):
+    forest = DareForestClassifier(2, random_state=0).fit(np.eye(4), [0, 1, 0, 1])
+    forest.save(tmp_path / "forest.npz")
+    with pytest.raises(Rejected, match="SHA-256"):
+        read_forest(tmp_path / "forest.npz", "0" * 64)
+
+
+def test_inputs_of_fewer_features_are_rejected():
+    for forests, box, label, upper, trees, _ in proved(4):
+        if box.dimension > 1 and forests.feature.max() == box.dimension - 1:
+            narrow = Box(box.lower[:-1], box.upper[:-1])
+            with pytest.raises(Rejected, match="too few features"):
+                tried(forests, narrow, label, upper, trees)
+            return
+    raise AssertionError("no such question")
 
 
 def written(nodes, node):
