@@ -230,23 +230,6 @@ def _forest_leaks() -> None:
         record_boxes(Question.of(family.whole, others, box), 0, 1.0, most=64)
 
 
-def _forest_check() -> None:
-    """Compile the check of certificates of forests."""
-    from leaveout.verifier import verify
-    from leaveout.verifier.checker import check
-
-    with TemporaryDirectory(prefix="leaveout-") as name:
-        folder = Path(name)
-        _trees().save(folder / "t.npz")
-        (folder / "s.spec").write_text(
-            'let T = forest("t.npz") let X = box(0, 24) guarantee kept: caches_sound(T) '
-            "guarantee same: same_function(T, T, X) let F = leave_one_out(T) find b: least b "
-            "such that forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)"
-        )
-        verify(folder / "s.spec", certificate=folder / "c")
-        check(folder / "c")
-
-
 def _decide(text: str, folder: Path) -> None:
     from leaveout.specs import parse
     from leaveout.verifier.resolve_names import read_spec
@@ -280,6 +263,5 @@ KERNELS: Mapping[str, Callable[[], object]] = {
     "additions": _additions,
     "forest": _forest,
     "forest_leaks": _forest_leaks,
-    "forest_check": _forest_check,
 }
 """What uses each group of compiled functions, on the smallest question there is."""

@@ -9,21 +9,17 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from leaveout.kernel.deletion import first_apart, hold_against, read_changes
+from leaveout.kernel.forest_growth import train, without
+from leaveout.kernel.numbers import Rejected
 from leaveout.models.forest import DareForestClassifier
-from leaveout.verifier.checker import CertificateError, RejectedError, check
-from leaveout.verifier.checker.ensembles.deletion import (
-    digest_of,
-    first_apart,
-    hold_against,
-    read_changes,
-)
-from leaveout.verifier.checker.ensembles.files import read_forest
-from leaveout.verifier.checker.ensembles.training import train, without
+from leaveout.verifier.checker import RejectedError, check
 from leaveout.verifier.run import verify
 from leaveout.verifier.values.subjects.forest import changes_between
 
 from support.certificates import Content
 from support.forest_scripts import random_data, random_forest, some_rows
+from support.kernel_forests import read as read_forest
 
 NAMES = np.array(["ja", "nein", "vielleicht", "nie"])
 
@@ -210,12 +206,12 @@ def test_a_wrong_number_in_a_forest_file_is_told(folder, part, change):
     found = first_apart(wrong, train(wrong))
     assert found is not None
     assert "tree 0" in found
-    assert digest_of(wrong) != digest_of(held)
+    assert wrong.digest != held.digest
 
 
 def test_damaged_files_are_refused(folder, tmp_path):
     content = (folder / "forest.npz").read_bytes()
     for cut in (0, 10, len(content) // 2):
         (tmp_path / "forest.npz").write_bytes(content[:cut])
-        with pytest.raises(CertificateError):
+        with pytest.raises(Rejected):
             read_forest(tmp_path / "forest.npz")

@@ -1,35 +1,29 @@
-"""The checker's forests without a row answer as those that are trained without it."""
+"""The kernel's forests without a row are, node for node, those that are trained without it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from leaveout.models.forest import DareForestClassifier
-from leaveout.verifier.checker.ensembles.files import read_forest
-from leaveout.verifier.checker.ensembles.members import members_of
-from leaveout.verifier.checker.ensembles.node_pool import Listed, enlarge, is_full
-from leaveout.verifier.checker.ensembles.pairs import put_tree, scored_trees
-from leaveout.verifier.checker.ensembles.training import train, without
+from leaveout.kernel.forest_members import Inputs, cells_of_members, members
 
 from support.forest_scripts import random_data, random_forest
+from support.kernel_forests import preorder, read, unlike
 
 
-def everywhere(features):
-    """All inputs."""
-    none = np.zeros(0)
-    wide = np.full(features, 1e300)
-    return Listed(-wide, wide, np.zeros(features + 1, np.int64), none)
+def leaf(forests, node, x):
+    while forests.feature[node] >= 0:
+        right = x[forests.feature[node]] > forests.threshold[node]
+        node = int((forests.right if right else forests.left)[node])
+    return node
 
 
-def shares(pool, node, x):
-    while pool.feature[node] >= 0:
-        at = pool.feature[node]
-        node = pool.left[node] if x[at] <= pool.threshold[node] else pool.right[node]
-    return pool.shares[pool.left[node]]
-
-
-def mean(pool, roots, x):
-    return sum(shares(pool, int(root), x) for root in roots) / len(roots)
+def mean(forests, roots, x, remains=None):
+    total = 0.0
+    for root in roots.tolist():
+        node = leaf(forests, root, x)
+        empty = forests.empty[node] and remains is not None
+        total = total + (remains if empty else forests.shares[node])
+    return total / len(roots)
 
 
 def inputs(rng, X, count=12):
@@ -46,15 +40,15 @@ def test_members_answer_as_forests_trained_without_the_row(tmp_path):
         X, y = random_data(rng, (2, 3, 8, 40, 130))
         forest = random_forest(rng, X.shape[1], lazy=False).fit(X, y)
         forest.save(tmp_path / "forest.npz")
-        held = read_forest(tmp_path / "forest.npz")
-        found = members_of(held, everywhere(held.features))
+        (found,) = members(read(tmp_path / "forest.npz"))
         asked = inputs(rng, X)
-        assert (whole_of(found, asked) == forest.predict_proba(asked)).all(), seed
+        whole = np.array([mean(found, found.whole, x) for x in asked])
+        assert (whole == forest.predict_proba(asked)).all(), seed
         for row in rng.choice(len(X), min(len(X), 12), replace=False):
             left = forest.retrain([int(row)])
             place = np.searchsorted(forest.classes_, left.classes_)
             for x, expected in zip(asked, left.predict_proba(asked), strict=True):
-                got = mean(found.pool, found.others[row], x)
+                got = mean(found, found.others[row], x, found.remains[row])
                 assert (got[place] == expected).all(), (seed, row)
                 assert got.sum() == got[place].sum()
             changed += (found.others[row] != found.whole).any()
@@ -63,41 +57,48 @@ def test_members_answer_as_forests_trained_without_the_row(tmp_path):
 
 def test_members_are_node_for_node_what_training_without_the_row_gives(tmp_path):
     changed = 0
-    for seed in range(40):
+    for seed in range(100):
         rng = np.random.default_rng(seed)
-        X, y = random_data(rng, (2, 3, 8, 40, 130, 300))
+        X, y = random_data(rng, (2, 3, 8, 40, 130))
         forest = random_forest(rng, X.shape[1], lazy=False).fit(X, y)
         forest.save(tmp_path / "forest.npz")
-        held = read_forest(tmp_path / "forest.npz")
-        found = members_of(held, everywhere(held.features))
-        pool = found.pool
-        for row in rng.choice(len(X), min(len(X), 25), replace=False):
-            anew = train(without(held, [int(row)]))
-            for t, tree in enumerate(scored_trees(anew, held.labels)):
-                while is_full(pool, 2 * len(tree[0])):
-                    pool = enlarge(pool)
-                assert put_tree(pool, *tree) == found.others[row, t], (seed, row, t)
-            changed += (found.others[row] != found.whole).any()
-    assert changed > 200
+        rows = rng.choice(len(X), min(len(X), 25), replace=False)
+        found, wrong = unlike(read(tmp_path / "forest.npz"), set(rows.tolist()))
+        assert not wrong, seed
+        changed += found
+    assert changed > 800
 
 
-def whole_of(found, asked):
-    return np.array([mean(found.pool, found.whole, x) for x in asked])
+def test_the_trees_of_no_row_are_those_of_the_file(tmp_path):
+    rng = np.random.default_rng(4)
+    X, y = random_data(rng, (130,))
+    random_forest(rng, X.shape[1], lazy=False).fit(X, y).save(tmp_path / "forest.npz")
+    held = read(tmp_path / "forest.npz")
+    (found,) = members(held)
+    for root, tree in zip(found.whole, held.trees, strict=True):
+        for got, part in zip(preorder(found, root), ("feature", "threshold", "left", "right")):
+            assert np.array_equal(got, getattr(tree, part))
 
 
-def test_nodes_that_a_set_of_inputs_does_not_tell_apart_are_one(tmp_path):
-    X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 0.0]])
-    forest = DareForestClassifier(6, k=5, random_state=0).fit(X, [0, 0, 1, 1])
-    forest.save(tmp_path / "forest.npz")
-    held = read_forest(tmp_path / "forest.npz")
-    lower, upper = np.array([0.0, 0.0]), np.array([0.2, 1.0])
-    narrow = Listed(lower, upper, np.zeros(3, np.int64), np.zeros(0))
-    # Up to 0.2 the first feature, by which the labels are told apart, is known.
-    assert len(np.unique(members_of(held, narrow).whole)) == 1
-    listed = Listed(
-        np.array([0.0, 0.0]), np.array([3.0, 1.0]), np.array([0, 2, 2]), np.array([0.0, 3.0])
-    )
-    found = members_of(held, listed)
-    size = found.pool.used[0]
-    asked = found.pool.feature[:size] == 0
-    assert set(found.pool.threshold[:size][asked].tolist()) == {0.0}
+def test_every_input_is_in_one_cell_of_each_tree(tmp_path):
+    seen = 0
+    for seed in range(25):
+        rng = np.random.default_rng(seed)
+        X, y = random_data(rng, (8, 40))
+        random_forest(rng, X.shape[1], lazy=False).fit(X, y).save(tmp_path / "forest.npz")
+        asked = inputs(rng, X, 30)
+        low, high = asked.min(axis=0), asked.max(axis=0)
+        if not np.isfinite(high - low).all() or (np.abs(asked) > 1e30).any():
+            continue
+        (found,) = members(read(tmp_path / "forest.npz"))
+        listed = Inputs(low, high, ((np.arange(len(low)), asked),) if seed % 2 else ())
+        for number, cells in enumerate(cells_of_members(found, listed)):
+            inside = ((asked[:, None] > cells.low) & (asked[:, None] <= cells.high)).all(axis=2)
+            for x, own in zip(asked, inside, strict=True):
+                assert cells.tree[own].tolist() == list(range(len(found.whole)))
+                roots = zip(found.whole, found.others[number], strict=True)
+                expected = [(leaf(found, a, x), leaf(found, b, x)) for a, b in roots]
+                got = zip(cells.one[own].tolist(), cells.other[own].tolist(), strict=True)
+                assert list(got) == expected
+                seen += any(a != b for a, b in expected)
+    assert seen > 1000

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from leaveout.verifier.checker.check import Checked, check
 from leaveout.verifier.checker.claim_words import PointsSubject
-from leaveout.verifier.checker.ensembles.claims import ForestSubject
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.expressions.statements import ValueSubject
+from leaveout.verifier.checker.forest_claims import ForestSubject
 from leaveout.verifier.checker.linear import LinearSubject
 from leaveout.verifier.checker.question import Subject
 from leaveout.verifier.checker.sampled import SampledSubject

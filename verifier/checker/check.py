@@ -18,11 +18,11 @@ from leaveout.kernel.values import HeldFile
 from leaveout.verifier.certify.tree_arrays import TreePart
 from leaveout.verifier.certify.trees import TreeAnswers, Used, leak_tree
 from leaveout.verifier.checker.claim_words import PointsSubject
-from leaveout.verifier.checker.ensembles.claims import ForestResultPart, ForestsPart, ForestSubject
 from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.expressions.parts import StatementPart, ValuesPart
 from leaveout.verifier.checker.expressions.statements import Statements, ValueSubject
 from leaveout.verifier.checker.files import found_file
+from leaveout.verifier.checker.forest_claims import ForestResultPart, ForestsPart, ForestSubject
 from leaveout.verifier.checker.linear import (
     LinearPart,
     LinearQuestion,
@@ -45,7 +45,7 @@ from leaveout.verifier.checker.readers import Given, Shelf
 from leaveout.verifier.checker.sampled import SampledSubject, read_sampled
 
 if TYPE_CHECKING:
-    from leaveout.verifier.checker.ensembles.leaks import ForestQuestion
+    from leaveout.verifier.checker.forests import ForestQuestion
 
 
 Progress = Callable[[str, int | None, int, int], None]
@@ -152,7 +152,7 @@ class _Checker:
 
     def forest(self, result: ForestResultPart, part: ForestsPart) -> Checked:
         """Check a claim about leaks of forests, importing what it needs first."""
-        from leaveout.verifier.checker.ensembles.leaks import check_forest, read_forests
+        from leaveout.verifier.checker.forests import check_forest, read_forests
 
         def report(done: int, total: int) -> None:
             if self._progress is not None:

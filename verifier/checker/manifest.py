@@ -14,11 +14,11 @@ import msgspec
 from leaveout.files import UnusualFileError
 from leaveout.models.archive import array_names, read_arrays
 from leaveout.verifier.certify.tree_arrays import Numbers, TreeArrays, TreePart
-from leaveout.verifier.checker.ensembles.claims import ForestsPart, forest_texts
 from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.checker.expressions.parts import names as names_of
 from leaveout.verifier.checker.files import BoxPart, FilePart, refuse_repeated
+from leaveout.verifier.checker.forest_claims import ForestsPart, forest_texts
 from leaveout.verifier.checker.linear import LinearPart
 
 

@@ -15,7 +15,7 @@ def warm(
             metavar="[KERNEL]...",
             help="What to compile: points (claims over points), guard, forest_guard, growth "
             "(training forests), trees (deleting from them), forest (claims about them), "
-            "forest_leaks, forest_check (their certificates), dpa, ss_dpa, finite_aggregation, "
+            "forest_leaks (their families), dpa, ss_dpa, finite_aggregation, "
             "hash_bagging, run_off, collective_accuracy.",
             show_default="everything",
         ),

@@ -26,10 +26,11 @@ from leaveout.specs import Find
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.checker import Checked
 from leaveout.verifier.checker.claim_words import PointsSubject
-from leaveout.verifier.checker.ensembles.claims import ForestSubject
 from leaveout.verifier.checker.expressions.parts import Part, StatementPart
 from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.files import BoxPart, FilePart
+from leaveout.verifier.checker.forest_claims import ForestSubject
+from leaveout.kernel.boxes import Inputs
 from leaveout.verifier.checker.linear import LinearSubject
 from leaveout.verifier.checker.manifest import ClaimPart, QuestionPart
 from leaveout.verifier.checker.question import Subject

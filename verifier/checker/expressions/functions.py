@@ -31,6 +31,7 @@ class Known:
 
 
 _KERNEL, _ROOMS = "leaveout.kernel", "leaveout.verifier.checker"
+_DELETION = "leaveout.kernel.deletion"
 _THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 
 
@@ -53,17 +54,17 @@ FUNCTIONS: Mapping[str, Known] = {
     "ballots": _object("voting.functions:ballots", "path", "hash", "offsets", "families"),
     "dpa": _object("voting.functions:dpa", "ballots", "members"),
     "finite_aggregation": _object("voting.functions:finite_aggregation", "ballots", "certificate"),
-    "forest": _object("ensembles.deletion:forest", "path"),
+    "forest": _object("forests:forest", "path"),
     "hash_bagging": _object("voting.functions:hash_bagging", "ballots"),
-    "points": _object("ensembles.deletion:points", "path"),
-    "retrain": _object("ensembles.deletion:retrain", "forest", "record", places=2),
+    "points": _object("forests:points", "path"),
+    "retrain": Known(f"{_DELETION}:retrain", "object", takes=("forest", "record"), places=2),
     "run_off": _object("voting.functions:run_off", "ballots", "certificate"),
     "sharded": Known(f"{_KERNEL}.services:sharded", "object", takes=("path",)),
     "ss_dpa": _object("voting.functions:ss_dpa", "ballots"),
     "test_points": _object("voting.functions:test_points", "ballots"),
-    "unlearn": _object("ensembles.deletion:unlearn", "forest", "record", places=2),
+    "unlearn": Known(f"{_DELETION}:unlearn", "object", takes=("forest", "record"), places=2),
     "answered_right": _claim("voting.functions:answered_right", "votes", "point", places=2),
-    "caches_sound": _claim("ensembles.deletion:caches_sound", "forest"),
+    "caches_sound": Known(f"{_DELETION}:caches_sound", "claim", takes=("forest",)),
     "certified_accuracy": _number(
         "voting.functions:certified_accuracy", "votes", *_THREATS, "label", falling=_THREATS
     ),
@@ -79,7 +80,7 @@ FUNCTIONS: Mapping[str, Known] = {
         takes=("audit", "unit"),
     ),
     "radius": _number("voting.functions:radius", "votes", "point", "against", "to", places=2),
-    "same_function": _claim("ensembles.same:same_function", "forest", "other", "inputs", places=3),
+    "same_function": _claim("forests:same_function", "forest", "other", "inputs", places=3),
     "targeted_robustness": _number(
         "voting.functions:targeted_robustness", "votes", "to", *_THREATS, "label", falling=_THREATS
     ),

@@ -1,1 +1,0 @@
-"""Forests checked again: read, retrained and bounded by the checker's own code."""
