@@ -226,9 +226,10 @@ class Evaluation:
         def make() -> object:
             values = {name: self.value(each, bound) for name, each in part.given.items()}
             proof = self.proof(key_of(part.number, mentioned)) if _has_key(mentioned) else {}
-            found = known.check(
-                Given(values, proof, self.confidence, self.told.append, exact=self.arithmetic.exact)
+            given = Given(
+                values, proof, self.confidence, self.told.append, known.ask, self.arithmetic.exact
             )
+            found = known.check(given)
             right = {"number": Range, "claim": bool | None}.get(known.result)
             if right is not None and not isinstance(found, right):
                 raise AssertionError(f"{part.function} returned a {type(found).__name__}")

@@ -1,0 +1,1 @@
+"""Hints for the kernel: searched for here, and believed by nobody."""
