@@ -163,11 +163,15 @@ def gains_at(stake: Stake, node: Node) -> Gains:
 
 
 def most_gained(gains: Gains, family: Counts, left: Counts) -> Counts:
-    """Return the most that choices of cost 1 gain for each demand: the greatest of each family."""
+    """Return the most that choices of cost 1 gain for each demand.
+
+    These are the greatest gains of each family; their sum counts, for every k, those of k or more.
+    """
     total = np.zeros(gains.shape[1], np.int64)
     for number, some in enumerate(left.tolist()):
-        own = np.sort(gains if len(left) == 1 else gains[family == number], axis=0)
-        total += own[max(0, len(own) - some) :].sum(axis=0, dtype=np.int64)
+        own = gains if len(left) == 1 else gains[family == number]
+        for k in range(1, int(own.max(initial=0)) + 1):
+            total += np.minimum(np.count_nonzero(own >= k, axis=0), some)
     return total
 
 
@@ -238,24 +242,39 @@ def _overlapped(stake: Stake, node: Node, kept: Counts) -> tuple[Gains, Counts]:
     return stake.alone(kept[:, None])[node.free], WEIGHT * node.needs - (own - kept).sum()
 
 
+def share_table(needs: Counts, forms: Counts, wholes: Counts, choices: int, top: Counts) -> Counts:
+    """Return a choice's share by what it gains, shape (gains, pairs); a lost pair's sum to a whole.
+
+    Form 0: gains reach the need, so that gain / need sum to 1. Form k: of at most ``choices``, c
+    gain k or more, up to ``top``, and others less; so c top + (choices - c) (k - 1) >= need. More
+    than a whole counts as a whole.
+    """
+    counted = forms >= 1
+    lack = -(-(needs - choices * (forms - 1)) // np.maximum(top - forms + 1, 1))
+    need(needs >= 1, "a share of a need that is met")
+    need(~counted | ((lack >= 1) & (forms <= top)), "a share of a count that is not needed")
+    gains = np.arange(int(top.max(initial=0)) + 1)[:, None]
+    part = np.where(counted, gains >= forms, gains * (forms == 0))
+    table: Counts = -(-part * wholes // np.where(counted, np.maximum(lack, 1), needs))
+    return np.minimum(table, wholes)
+
+
 def _shares(
     gains: Gains, needs: Counts, forms: Counts, wholes: Counts, choices: int, paid: tuple[Any, Any]
 ) -> Counts:
-    """Return shares of choices in pairs; those that an attack makes sum to a whole in a lost pair.
+    """Return shares of choices in pairs, shape (choices, pairs).
 
-    Form 0: gains reach the need, so that gain / need sum to 1. Form k: of at most ``choices``, c
-    gain k or more, up to ``top``, and others less; so c top + (choices - c) (k - 1) >= need. Form
-    -1: what a lost pair costs is at least its least cost. More than a whole counts as a whole.
+    Form -1: what a lost pair costs, by choices that gain, is at least its least cost.
     """
-    need((needs >= 1) & (forms >= -1), "a share of no form")
-    top, (cost, least) = gains.max(axis=0), paid
-    need((forms != -1) | (least >= 1), "a share of a cost that is not known")
-    counted = forms >= 1
-    lack = -(-(needs - choices * (forms - 1)) // np.maximum(top - forms + 1, 1))
-    need(~counted | ((lack >= 1) & (forms <= top)), "a share of a count that is not needed")
-    part = np.where(counted, gains >= forms, np.where(forms == 0, gains, (gains >= 1) * cost))
-    of = np.where(counted, lack, np.where(forms == 0, needs, least))
-    return np.minimum(-(-part * wholes // np.maximum(of, 1)), wholes)
+    need(forms >= -1, "a share of no form")
+    table = share_table(needs, forms, wholes, choices, gains.max(axis=0))
+    shares: Counts = np.take_along_axis(table, gains.astype(np.int64), axis=0)
+    if (forms == -1).any():
+        cost, least = paid
+        need((forms != -1) | (least >= 1), "a share of a cost that is not known")
+        part = np.minimum(-(-cost * wholes // np.maximum(least, 1)), wholes)
+        shares = np.where((forms == -1) & (gains >= 1), part, shares)
+    return shares
 
 
 def shares_at(stake: Stake, node: Node, gains: Gains, least: Counts, hint: Hint) -> Counts:
@@ -380,12 +399,40 @@ class Log:
             need(self._at.get(name, 0) == len(array), "a log goes on after its tree ends")
 
 
-def is_closed(stake: Stake, node: Node, upper: int) -> bool:
-    """Return whether the open points are too few to be counted; rejects an attack that is shown."""
-    need(
-        node.lost <= upper, f"its proof states that no attack loses more than {upper}, but one does"
-    )
-    return node.lost + len(np.unique(stake.points[stake.pairs[node.rows]])) <= upper
+def is_closed(stake: Stake, node: Node, gains: Gains, upper: int) -> bool:
+    """Return whether too few points are open, or lost to any two choices, if two are left.
+
+    Rejects an attack that is shown. What two choices gain together is at most the sum.
+    """
+    stated = f"its proof states that no attack loses more than {upper}, but one does"
+    need(node.lost <= upper, stated)
+    pair = stake.pairs[node.rows]
+    first = starts(pair)
+    owner = starts(stake.points[pair[first]])
+    if node.lost + len(owner) <= upper:
+        return True
+    return node.lost + _most_lost_to_two(stake, node, gains, owner) <= upper
+
+
+def _most_lost_to_two(stake: Stake, node: Node, gains: Gains, owner: Counts) -> int:
+    """Return the most points that any two choices lose, if two are left; else the points there are.
+
+    Pairs of one demand only, in slots: a point's first pair is in the first slot, and so on.
+    """
+    size = np.diff(np.append(owner, len(node.rows)))
+    simple = len(np.unique(stake.pairs[node.rows])) == len(node.rows) and gains.max() < 2**14
+    if node.left.sum() != 2 or len(node.free) < 2 or (stake.cost != 1).any() or not simple:
+        return len(owner)
+    order = np.argsort(-size, kind="stable")
+    places = [owner[order][size[order] > slot] + slot for slot in range(int(size.max()))]
+    slots = [(gains[:, at].astype(np.int16), node.needs[at].astype(np.int16)) for at in places]
+    (one, two), most = np.triu_indices(len(node.free), 1), 0
+    for some in blocks(len(one), 4 * len(owner)):
+        lost = np.zeros((len(one[some]), len(owner)), np.bool_)
+        for own, needs in slots:
+            lost[:, : len(needs)] |= own[one[some]] + own[two[some]] >= needs
+        most = max(most, int(np.count_nonzero(lost, axis=1).max()))
+    return most
 
 
 def show_no_more_lost(stake: Stake, upper: int, ask: Ask, known: Arrays | None = None) -> None:
@@ -396,7 +443,7 @@ def show_no_more_lost(stake: Stake, upper: int, ask: Ask, known: Arrays | None =
     log, todo = Log(stake, ask("tree", asked)), [root_of(stake)]
     while todo:
         node, gains, least = settle(stake, todo.pop())
-        if not is_closed(stake, node, upper):
+        if not is_closed(stake, node, gains, upper):
             todo += divide(stake, node, gains, least, log.next(stake, node), upper)[::-1]
     log.close()
 

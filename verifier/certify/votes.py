@@ -24,6 +24,7 @@ from leaveout.kernel.counting import (
     most_gained,
     root_of,
     settle,
+    share_table,
     shares_at,
     starts,
 )
@@ -103,7 +104,7 @@ def write_tree(stake: Stake, upper: int, work: float = WORK) -> dict[str, NDArra
         before, turns = todo.pop()
         node, gains, least = settle(stake, before)
         try:
-            if is_closed(stake, node, upper):
+            if is_closed(stake, node, gains, upper):
                 continue
         except Rejected:
             return None
@@ -167,34 +168,36 @@ def _hint(
         _kept(stake, node), none,
     )  # fmt: skip
     hint, weights = _better(stake, node, gains, least, start, upper, turns)
-    children = divide(stake, node, gains, least, hint, upper)
-    if not children or (len(children[0].free) < len(node.free) and stake.overlaps):
-        return hint, children
-    fits = children[0].free
-    hint = _branched(stake, node, hint, weights, fits, upper)
+    total, more = heaviest(stake, node, weights, hint.prices)
+    lacks = int((WEIGHT - hint.weights).sum())
+    most = ((upper + 1 - node.lost) * WEIGHT - lacks) * _WHOLE - 1
+    if total <= most:
+        return hint, []
+    fits = more > most - total
+    if not stake.overlaps or fits.all():
+        hint = _branched(stake, node, hint, weights, np.flatnonzero(fits), most)
     return hint, divide(stake, node, gains, least, hint, upper)
 
 
 def _branched(
-    stake: Stake, node: Node, hint: Hint, weights: Counts, fits: Counts, upper: int
+    stake: Stake, node: Node, hint: Hint, weights: Counts, fits: Counts, most: int
 ) -> Hint:
     """Return a hint with the choices that divide a node: those without which too little is left."""
-    place = np.searchsorted(node.free, fits)
     if (stake.cost != 1).any():
-        best = fits[np.argmax(weights[place] - hint.prices[0] * stake.cost[fits])]
-        return replace(hint, branch=fits[stake.group[fits] == stake.group[best]])
-    order = np.argsort(-weights[place], kind="stable")
-    most = ((upper + 1 - node.lost) * WEIGHT - int((WEIGHT - hint.weights).sum())) * _WHOLE - 1
+        beyond = weights - hint.prices[0] * stake.cost[node.free]
+        best = stake.group[node.free[fits[np.argmax(beyond[fits])]]]
+        return replace(hint, branch=node.free[fits[stake.group[node.free[fits]] == best]])
+    order = fits[np.argsort(-weights[fits], kind="stable")]
     low, high = 1, len(order)
     while low < high:
         middle = (low + high) // 2
-        own = place[np.sort(order[middle:])]
-        rest = Node(node.rows, node.needs, node.free[own], node.left, node.reached, node.lost)
+        own = np.sort(order[middle:])
+        rest = replace(node, free=node.free[own])
         if heaviest(stake, rest, weights[own], hint.prices)[0] <= most:
             high = middle
         else:
             low = middle + 1
-    return replace(hint, branch=fits[order[:low]])
+    return replace(hint, branch=node.free[order[:low]])
 
 
 def _gains_of_members(stake: Stake, node: Node) -> Counts:
@@ -227,27 +230,27 @@ def _shares_at(stake: Stake, node: Node, gains: Gains, least: Counts) -> tuple[C
         for at, (begin, end) in enumerate(zip(first, [*first[1:], len(pair)], strict=True)):
             rows[at] = most[begin:end].argmin()
     key = first + rows
-    own, needs = gains[:, key].astype(np.int64), node.needs[key]
-    cost = stake.cost[node.free, None]
-    forms = np.zeros(len(key), np.int64)
-    best = _total(np.minimum(-(-own * _WHOLE // needs), _WHOLE) / cost)
-    tried = []
+    own, needs = gains[:, key], node.needs[key]
+    top = own.max(axis=0, initial=0).astype(np.int64)
+    density = 1.0 / stake.cost[node.free]
+    counts = np.array([density @ (own == k) for k in range(int(top.max(initial=0)) + 1)])
+    wholes = np.full(len(key), _WHOLE)
+
+    def total(form: int, holds: NDArray[np.bool_]) -> NDArray[np.float64]:
+        forms = np.where(holds, form, 0)
+        return np.where(
+            holds, (counts * share_table(needs, forms, wholes, left, top)).sum(axis=0), np.inf
+        )
+
+    totals = [total(0, needs > 0)]
     if len(stake.offsets) == 1:
-        top = own.max(axis=0, initial=0)
         for k in range(1, int(top.max(initial=0)) + 1):
-            lack = -(-(needs - left * (k - 1)) // np.maximum(top - k + 1, 1))
-            tried.append((k, (own >= k) * 1, lack, (lack >= 1) & (k <= top)))
+            totals.append(total(k, (needs - left * (k - 1) >= 1) & (k <= top)))
+    forms = np.argmin(totals, axis=0)
     if (stake.cost != 1).any():
-        tried.append((-1, (own >= 1) * cost, least[key], least[key] >= 1))
-    for form, part, of, holds in tried:
-        total = _total(np.minimum(-(-part * _WHOLE // np.maximum(of, 1)), _WHOLE) / cost)
-        better = holds & (total < best)
-        forms[better], best[better] = form, total[better]
+        paid = np.count_nonzero(own, axis=0) * _WHOLE / np.maximum(least[key], 1)
+        forms[(least[key] >= 1) & (paid < np.min(totals, axis=0))] = -1
     return rows, forms
-
-
-def _total(shares: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.asarray(shares.sum(axis=0))
 
 
 def _prices(stake: Stake, node: Node, weights: NDArray[Any]) -> NDArray[Any]:
