@@ -113,6 +113,12 @@ class Stake:
         lost = np.logical_and.reduceat(met, starts(self.pairs)) if len(met) else met
         return np.unique(self.points[lost])
 
+    def paid(self, spent: Counts) -> Counts:
+        """Return the dearest choice of each group that this much, spent on groups, pays."""
+        paid = np.flatnonzero(self.cost <= spent[self.group])
+        dearest: Counts = paid[np.append(np.diff(self.group[paid]) != 0, True)[: len(paid)]]
+        return dearest
+
     @property
     def arrays(self) -> Arrays:
         """The stake as those who answer questions see it."""

@@ -634,10 +634,7 @@ def _attack_loss(given: Given, vote: Vote, stake: Stake, counted: Flags, budget:
     stake = schemes.threshold_stake(
         held.votes, vote.withstood[1], held.labels, counted & vote.right, budget
     )
-    spent = np.bincount(units, minlength=held.parts)
-    # Of each member, the dearest choice that is paid.
-    paid = np.flatnonzero(stake.cost <= spent[stake.group])
-    return len(stake.lost(paid[np.append(np.diff(stake.group[paid]) != 0, True)[: len(paid)]]))
+    return len(stake.lost(stake.paid(np.bincount(units, minlength=held.parts))))
 
 
 def _most_lost(given: Given, stake: Stake, points: int) -> int:

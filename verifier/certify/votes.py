@@ -103,14 +103,15 @@ def write_tree(stake: Stake, upper: int, work: float = WORK) -> dict[str, NDArra
     while todo:
         before, turns = todo.pop()
         node, gains, least = settle(stake, before)
+        pairs = len(node.free) if node.left.sum() == 2 else 0
+        work -= (turns + pairs) * gains.size + _OVERHEAD
+        if work < 0:
+            raise TooLongError
         try:
             if is_closed(stake, node, gains, upper):
                 continue
         except Rejected:
             return None
-        work -= turns * gains.size + _OVERHEAD
-        if work < 0:
-            raise TooLongError
         hint, children = _hint(stake, node, gains, least, upper, turns)
         log.add(hint)
         todo += [(child, _TURNS) for child in reversed(children)]
