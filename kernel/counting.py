@@ -475,7 +475,8 @@ def show_sum(stake: Stake, proof: Arrays, ask: Ask) -> int:
     lacks = np.maximum(WEIGHT - counted - np.append(taken, 0)[batches], 0)
     total = _PART * (int(lacks.sum()) + int(taken @ uppers))
     node, gains, least = settle(stake, root_of(stake))
-    if counted.any() and len(node.rows):
+    counted = counted[np.isin(points, stake.points[stake.pairs[node.rows]])]
+    if counted.any():
         log = Log(stake, ask("sum", {**stake.arrays, "weights": counted}))
         hint = log.next(stake, node)
         log.close()

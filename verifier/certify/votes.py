@@ -45,6 +45,9 @@ _FIRST, _TURNS = 60, 15
 _STEPS = 300
 """Steps towards better weights of members."""
 
+_MOST_GAINED = 2
+"""The most that members gain for which weights are sought."""
+
 _WHOLE = 2**22
 
 _HALVES = 24
@@ -212,6 +215,8 @@ def _kept(stake: Stake, node: Node) -> Counts | None:
     if not stake.overlaps:
         return None
     own = _gains_of_members(stake, node)
+    if own.max() > _MOST_GAINED:
+        return WEIGHT * own
     found, fit = np.zeros(len(own), np.int64), np.zeros(len(own), np.bool_)
     fit[node.free] = True
     goal = WEIGHT * int(node.needs[0]) - 1
