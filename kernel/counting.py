@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.numbers import need
+from leaveout.kernel.numbers import Rejected, need
 from leaveout.kernel.values import Arrays, Ask
 
 Votes: TypeAlias = NDArray[np.int32]
@@ -379,7 +379,7 @@ class Log:
         self._overlaps, self._members = stake.overlaps, len(stake.gains)
 
     def _take(self, name: str, count: int) -> Counts:
-        need(name in self._arrays, f"a log has no {name!r}")
+        need(name in self._arrays, f"no tree shows it: a log has no {name!r}")
         array = self._arrays[name]
         begin = self._at.get(name, 0)
         need(0 <= count <= len(array) - begin, "a log ends before its tree does")
@@ -410,7 +410,7 @@ def is_closed(stake: Stake, node: Node, gains: Gains, upper: int) -> bool:
 
     Rejects an attack that is shown. What two choices gain together is at most the sum.
     """
-    stated = f"its proof states that no attack loses more than {upper}, but one does"
+    stated = f"an attack loses more than {upper} points"
     need(node.lost <= upper, stated)
     pair = stake.pairs[node.rows]
     first = starts(pair)
@@ -441,12 +441,14 @@ def _most_lost_to_two(stake: Stake, node: Node, gains: Gains, owner: Counts) -> 
     return most
 
 
-def show_no_more_lost(stake: Stake, upper: int, ask: Ask, known: Arrays | None = None) -> None:
+def show_no_more_lost(stake: Stake, upper: int, ask: Ask) -> None:
     """Show that no attack loses more than ``upper`` points, by the tree of a log."""
     if stake.count <= upper:
         return
-    asked = {**stake.arrays, **(known or {}), "upper": np.array(upper)}
-    log, todo = Log(stake, ask("tree", asked)), [root_of(stake)]
+    log, todo = (
+        Log(stake, ask("tree", {**stake.arrays, "upper": np.array(upper)})),
+        [root_of(stake)],
+    )
     while todo:
         node, gains, least = settle(stake, todo.pop())
         if not is_closed(stake, node, gains, upper):
@@ -471,7 +473,11 @@ def show_sum(stake: Stake, proof: Arrays, ask: Ask) -> int:
         need((each >= 0) & (each < 2**16), "its sum has numbers out of range")
     for number in np.flatnonzero(taken).tolist():
         inside = stake.of_pairs(np.isin(stake.points, points[batches == number]))
-        show_no_more_lost(inside, int(uppers[number]), ask)
+        try:
+            show_no_more_lost(inside, int(uppers[number]), ask)
+        except Rejected as error:
+            stated = f"its sum states that a batch loses at most {uppers[number]} points"
+            raise Rejected(f"{stated}, which is not shown: {error}") from None
     lacks = np.maximum(WEIGHT - counted - np.append(taken, 0)[batches], 0)
     total = _PART * (int(lacks.sum()) + int(taken @ uppers))
     node, gains, least = settle(stake, root_of(stake))

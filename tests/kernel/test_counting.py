@@ -128,7 +128,7 @@ FAULTS = {
     "gains of two are dear": ("paid[:, :-2] + two", "paid[:, :-2] + 2 * two"),
     "a cost of twice the least": ("np.maximum(least, 1)), wholes)", "(2 * least)), wholes)"),
     "a sum without batches": ("int(lacks.sum()) + int(taken @ uppers)", "int(lacks.sum())"),
-    "batches that are not shown": ("        show_no_more_lost(inside", "        (inside"),
+    "batches that are not shown": ("    show_no_more_lost(inside", "    (inside"),
     "what can just be reached": ("node.left) >= node.needs", "node.left) > node.needs"),
 }
 
