@@ -22,9 +22,11 @@ from leaveout.bab.votes.thresholds import KnownProblem
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.plurality import tally
 from leaveout.encoders.votes.thresholds import known_stakes_of
+from leaveout.kernel.counting import show_no_more_lost
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.schemes import threshold_stake
 from leaveout.solvers import find_solver
-from leaveout.verifier.checker.voting.thresholds import no_more_bought, prices_of
-from leaveout.verifier.checker.voting.together import TooLongError
+from leaveout.verifier.certify.votes import WORK, TooLongError, hints
 
 Ints = NDArray[np.int32]
 
@@ -97,8 +99,11 @@ def main() -> None:
         if arguments.check:
             begun = time.perf_counter()
             try:
-                held = no_more_bought(prices_of(votes, truth, thresholds, 2, edits), found.upper)
-                said = "proved again" if held else "NOT TRUE"
+                stake = threshold_stake(votes, thresholds, 2, tallied.predictions == truth, edits)
+                show_no_more_lost(stake, found.upper, hints(WORK))
+                said = "proved again"
+            except Rejected:
+                said = "NOT TRUE"
             except TooLongError:
                 said = "takes too long to be proved again"
             print(f"{'':11s} {said}, {time.perf_counter() - begun:.1f} s", flush=True)

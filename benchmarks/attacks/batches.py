@@ -16,9 +16,10 @@ from leaveout.bab.votes.collective_plurality import PluralityProblem, search
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import stakes_of
 from leaveout.encoders.votes.plurality import tally
-from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.voting.functions import most_summed
-from leaveout.verifier.checker.voting.together import AtStake, at_stake, no_more_lost
+from leaveout.kernel.counting import Stake, show_no_more_lost, show_sum
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.schemes import plurality_stake
+from leaveout.verifier.certify.votes import answer
 
 from attacks.kind import Case, Outcome
 from attacks.vote_truth import Truth
@@ -64,7 +65,8 @@ class Batches:
         problem = PluralityProblem(stakes)
         with patch.object(batches, "_FIRST", case["size"]):
             *_, found = ((), *batches.in_batches(problem, Deadline.after(60.0), lambda words: None))
-        stake = at_stake(votes, truth, labels, budget, offsets or (0,), sizes)
+        right = tallied.predictions == truth
+        stake = plurality_stake(votes, labels, right, budget, offsets or (0,), sizes)
         wrong = _mistake(problem, search(stakes), found, stake, worst)
         return Outcome(case["vote"], "proved", wrong)
 
@@ -80,13 +82,13 @@ def _mistake(
     problem: PluralityProblem,
     whole: SearchResult,
     found: tuple[Batch, ...],
-    stake: AtStake,
+    stake: Stake,
     worst: int,
 ) -> str | None:
     if (whole.lost, whole.upper) != (worst, worst):
         return f"search: {whole.lost} to {whole.upper} lost, where it is {worst}"
-    if not no_more_lost(stake, worst) or (worst and no_more_lost(stake, worst - 1)):
-        return f"checker: it is {worst}"
+    if not _shown(stake, worst) or (worst and _shown(stake, worst - 1)):
+        return f"kernel: it is {worst}"
     saved = sum(batch.surviving_points for batch in found)
     if len(problem.points) - saved < worst:
         return f"batches: at most {len(problem.points) - saved}, where it is {worst}"
@@ -101,16 +103,25 @@ def _mistake(
         if given and summed.upper > len(problem.points) - saved:
             return f"sum: {summed.upper}, batches alone {len(problem.points) - saved}"
         arrays = _arrays(problem.points, summed)
-        shown = most_summed(stake, arrays)
+        shown = show_sum(stake, arrays, answer)
         if shown > summed.upper or shown < worst:
-            return f"checker: a sum of {summed.upper} is {shown}, where it is {worst}"
+            return f"kernel: a sum of {summed.upper} is {shown}, where it is {worst}"
         forged = _forged(stake, arrays, worst)
         if forged is not None:
             return forged
     return None
 
 
-def _forged(stake: AtStake, arrays: Mapping[str, NDArray[Any]], worst: int) -> str | None:
+def _shown(stake: Stake, upper: int) -> bool:
+    """Return whether the kernel accepts that no attack loses more."""
+    try:
+        show_no_more_lost(stake, upper, answer)
+    except Rejected:
+        return False
+    return True
+
+
+def _forged(stake: Stake, arrays: Mapping[str, NDArray[Any]], worst: int) -> str | None:
     """Return what is wrong if any numbers in the place of a proof's show too little."""
     rng = np.random.default_rng(int(arrays["counted"].sum()))
     for name in ("uppers", "taken", "counted", "batches"):
@@ -119,8 +130,8 @@ def _forged(stake: AtStake, arrays: Mapping[str, NDArray[Any]], worst: int) -> s
             continue
         other[rng.integers(other.size)] += int(rng.choice([-300, -1, 1, 100]))
         try:
-            shown = most_summed(stake, {**arrays, name: other})
-        except RejectedError:
+            shown = show_sum(stake, {**arrays, name: other}, answer)
+        except Rejected:
             continue
         if shown < worst:
             return f"forged: other {name} show {shown}, where it is {worst}"

@@ -86,7 +86,7 @@ def test_batches_and_shares_bound_what_every_attack_loses():
     ("module", "function", "sort"),
     [
         ("leaveout.bab.votes.collective_plurality", "_shares", "sum"),
-        ("leaveout.verifier.checker.voting.functions", "shares_of", "checker"),
+        ("leaveout.kernel.counting", "shares_at", "kernel"),
     ],
 )
 def test_shares_that_are_too_small_are_seen(monkeypatch, module, function, sort):

@@ -8,10 +8,11 @@ import pytest
 from leaveout.bab.votes.run_off_spread import SpreadRunOff, spread_run_off_published
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_predictions, run_off_published
 from leaveout.errors import BallotError
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.values import Given
+from leaveout.kernel.votes import Vote as CountedVote
 from leaveout.models.votes import Ballots, Origin
 from leaveout.solvers import find_solver
-from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.voting.vote import Vote as CheckedVote
 from leaveout.verifier.values.votes import SpreadRunOffVote
 from leaveout.verifier.values.votes.targets import toward
 
@@ -125,8 +126,8 @@ def test_what_forces_one_answer_is_refused(snapshot):
     with pytest.raises(BallotError) as told:
         toward(SpreadRunOffVote(ballots, find_solver("highs")), 0)
     assert str(told.value) == snapshot
-    with pytest.raises(RejectedError) as told:
-        CheckedVote("spread_run_off", ballots).bounds_to(0, {})
+    with pytest.raises(Rejected) as told:
+        CountedVote("spread_run_off", ballots).bounds_to(0, Given({}))
     assert str(told.value) == snapshot
 
 

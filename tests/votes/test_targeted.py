@@ -11,8 +11,10 @@ import pytest
 from leaveout.encoders.votes.plurality import plurality_edits_to, plurality_votes_to
 from leaveout.encoders.votes.threat import UNBOUNDED, Threat
 from leaveout.errors import LeaveoutError
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.values import Given
+from leaveout.kernel.votes import Vote as CountedVote
 from leaveout.models.votes import Ballots, Origin, write_ballots
-from leaveout.verifier.checker.voting.vote import Vote as CheckedVote
 from leaveout.verifier.run import verify
 from leaveout.verifier.values.votes import KnapsackVote, Vote
 from leaveout.verifier.values.votes.targets import toward
@@ -98,8 +100,8 @@ def test_members_of_families_are_refused_in_a_line(tmp_path, snapshot):
     with pytest.raises(LeaveoutError) as told:
         verify(tmp_path / "a.spec")
     assert str(told.value) == snapshot
-    with pytest.raises(LeaveoutError) as told:
-        CheckedVote("hash_bagging", held).bounds_to(1, {})
+    with pytest.raises(Rejected) as told:
+        CountedVote("hash_bagging", held).bounds_to(1, Given({}))
     assert str(told.value) == snapshot
 
 

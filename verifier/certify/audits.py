@@ -34,10 +34,6 @@ def answer(what: str, known: Arrays) -> Arrays:
     return {}
 
 
-ANSWERS: Mapping[str, Ask] = {"membership_advantage": answer, "unlearns": answer}
-"""Who answers, by the function that is checked."""
-
-
 def guess_end(count: int, trials: int, level: float) -> float:
     """Return about the chance at which this many events or more have probability ``level``."""
     if not count or level < _LEAST_LEVEL:

@@ -49,7 +49,3 @@ def rules_of_boxes(what: str, known: Arrays) -> Arrays:
             at = attempt(np.flatnonzero(rule[:, d] == EXACT), d, how, d, t)
             rule[at, d], over[at, d], factor[at, d] = how, d, t
     return {"rule": rule, "over": over, "factor": factor}
-
-
-ANSWERS: Mapping[str, Ask] = {"same_function": rules_of_boxes}
-"""What answers a function's questions, by its name in the language."""

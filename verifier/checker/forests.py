@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.kernel import deletion, forest_members, forests
+from leaveout.kernel.boxes import Inputs, read_box
 from leaveout.kernel.deletion import Forest
 from leaveout.kernel.forest_file import Answering, Exact, read_forest
 from leaveout.kernel.numbers import Rejected
@@ -23,7 +24,6 @@ from leaveout.verifier.checker.forest_claims import (
     ForestResultPart,
     ForestSubject,
 )
-from leaveout.kernel.boxes import Inputs, read_box
 from leaveout.verifier.checker.readers import Given
 
 

@@ -30,7 +30,6 @@ from leaveout.verifier.checker.expressions.parts import Part, StatementPart
 from leaveout.verifier.checker.expressions.statements import ValueSubject
 from leaveout.verifier.checker.files import BoxPart, FilePart
 from leaveout.verifier.checker.forest_claims import ForestSubject
-from leaveout.kernel.boxes import Inputs
 from leaveout.verifier.checker.linear import LinearSubject
 from leaveout.verifier.checker.manifest import ClaimPart, QuestionPart
 from leaveout.verifier.checker.question import Subject

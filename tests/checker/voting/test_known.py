@@ -1,4 +1,4 @@
-"""The checker's own count of members with thresholds: exact, and never more than is true."""
+"""The kernel's count of members with thresholds: exact, and never more than is true."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ import numpy as np
 import pytest
 
 from leaveout.errors import LeaveoutError
+from leaveout.kernel.counting import counts_of
+from leaveout.kernel.schemes import answers_of, threshold_stake
 from leaveout.models.votes import Ballots, write_ballots
+from leaveout.verifier.certify.votes import TooLongError
 from leaveout.verifier.checker import check
-from leaveout.verifier.checker.voting.thresholds import lost_to_changes, no_more_bought, prices_of
-from leaveout.verifier.checker.voting.together import TooLongError
 from leaveout.verifier.run import verify
 
 from attacks.certificate_content import Content
 from attacks.kind import generator
 from attacks.known_truth import Known
 from attacks.known_votes import KnownVotes, ends_of, write_case
+from support.kernel_trees import no_more_lost
 from support.votes import random_ballots
 
 
@@ -30,6 +32,11 @@ def cases(seed, count):
         yield case, *arrays
 
 
+def prices_of(votes, truth, thresholds, labels, budget):
+    right = answers_of(counts_of(votes, labels)) == truth
+    return threshold_stake(votes, thresholds, labels, right, budget)
+
+
 def test_bounds_are_those_of_every_attack():
     less = 0
     for case, votes, truth, thresholds in cases(0, 120):
@@ -37,9 +44,9 @@ def test_bounds_are_those_of_every_attack():
         labels, budget = case["labels"], case["count"]
         worst = sum(known.right) - known.right_under(budget)
         prices = prices_of(votes, truth, thresholds, labels, budget)
-        assert no_more_bought(prices, worst)
-        assert no_more_bought(prices, worst + 1)
-        assert not worst or not no_more_bought(prices, worst - 1)
+        assert no_more_lost(prices, worst)
+        assert no_more_lost(prices, worst + 1)
+        assert not worst or not no_more_lost(prices, worst - 1)
         less += worst < len(np.unique(prices.points))
     assert less > 5
 
@@ -56,8 +63,8 @@ def test_attacks_are_recounted_by_every_vote():
             ]
             answers = {int(np.bincount(cast, minlength=9).argmax()) for cast in product(*allowed)}
             expected.append(np.bincount(row).argmax() == right and bool(answers - {int(right)}))
-        found = lost_to_changes(votes, truth, thresholds, case["labels"], units.tolist())
-        assert found.tolist() == expected
+        stake = prices_of(votes, truth, thresholds, case["labels"], len(units))
+        assert stake.lost(stake.paid(spent)).tolist() == np.flatnonzero(expected).tolist()
         lost += sum(expected)
     assert lost > 20
 
@@ -69,7 +76,7 @@ def test_too_many_attacks_are_not_told_apart():
     np.put_along_axis(thresholds, votes[:, :, None], 0, axis=2)
     prices = prices_of(votes, truth, thresholds, 3, 8)
     with pytest.raises(TooLongError):
-        no_more_bought(prices, 0 if not len(prices.points) else 3, work=1e4)
+        no_more_lost(prices, 0 if not len(prices.points) else 3, work=1e4)
 
 
 def accepts(content, folder):

@@ -1,4 +1,4 @@
-"""The checker's radii of pluralities are those of every attack there is."""
+"""The kernel's radii of pluralities are those of every attack there is."""
 
 from __future__ import annotations
 
@@ -6,12 +6,8 @@ from itertools import combinations, product
 
 import numpy as np
 
-from leaveout.verifier.checker.voting.plurality import (
-    FAR,
-    answers,
-    plurality_radii,
-    threshold_radii,
-)
+from leaveout.kernel.counting import FAR, counts_of
+from leaveout.kernel.schemes import answers_of, plurality_radii, threshold_radii
 
 from support.votes import random_ballots
 
@@ -25,7 +21,8 @@ def test_answers_are_counted_and_ties_go_to_the_smaller_label():
     for _ in range(200):
         parts, labels = int(rng.integers(2, 9)), int(rng.integers(2, 5))
         votes, _ = random_ballots(rng, 5, parts, labels)
-        assert answers(votes, labels).tolist() == [answered(row, labels) for row in votes]
+        found = answers_of(counts_of(votes, labels))
+        assert found.tolist() == [answered(row, labels) for row in votes]
 
 
 def test_radii_are_those_of_every_attack():

@@ -1,4 +1,4 @@
-"""The checker's run-offs against every vote and every order of preference there is."""
+"""The kernel's run-offs against every vote and every order of preference there is."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from leaveout.encoders.votes.run_off import run_off_exact, run_off_predictions
-from leaveout.kernel.values import Given
-from leaveout.models.votes import Ballots
-from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.voting import functions
-from leaveout.verifier.checker.voting.run_offs import (
+from leaveout.kernel import votes as functions
+from leaveout.kernel.ballots import Ballots
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.schemes import (
     refuse_scores,
     run_off_answers,
     run_off_falls,
     run_off_radii,
 )
+from leaveout.kernel.values import Given
 
 from support.votes import random_ballots
 
@@ -98,7 +98,7 @@ def test_larger_run_offs_agree_with_another_way_to_count():
 def agrees(votes, scores):
     try:
         refuse_scores(votes, scores, "b.npz")
-    except RejectedError as error:
+    except Rejected as error:
         assert "b.npz: the scores of test point" in str(error)
         return False
     return True
@@ -127,6 +127,6 @@ def test_no_run_off_is_held_over_scores_that_are_no_numbers(snapshot):
         if value is None:
             assert functions.run_off(given).kind == "run_off"
         else:
-            with pytest.raises(RejectedError) as told:
+            with pytest.raises(Rejected) as told:
                 functions.run_off(given)
             assert str(told.value) == snapshot

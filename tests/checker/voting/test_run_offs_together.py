@@ -1,4 +1,4 @@
-"""What the checker says of attacks on run-offs, against every attack there is."""
+"""What the kernel says of attacks on run-offs, against every attack there is."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ import numpy as np
 import pytest
 
 from leaveout.encoders.votes.run_off import run_off_predictions
-from leaveout.verifier.checker.voting import run_offs as stake_file
-from leaveout.verifier.checker.voting.run_offs import (
-    TooManyError,
-    no_more_run_offs_lost,
-    run_off_answers,
-    run_offs_at_stake,
-    run_offs_lost_to,
-)
-from leaveout.verifier.checker.voting.spread import (
-    published_run_offs,
-    run_off_survives,
-)
-from leaveout.verifier.checker.voting.together import TooLongError
+from leaveout.kernel import schemes
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.schemes import published_run_offs, run_off_answers, run_off_stake
+from leaveout.verifier.certify.votes import TooLongError
 
+from support.kernel_trees import no_more_lost
 from support.run_offs import as_bits, lost_sets, run_offs
 from support.votes import random_ballots
+
+
+def run_off_survives(votes, scores, labels, answers, offsets, point, edits):
+    budget = min(edits, votes.shape[1])
+    at = np.array([point])
+    return no_more_lost(run_off_stake(votes, scores, labels, answers, at, budget, offsets), 0)
 
 
 def test_recounts_and_bounds_are_those_of_every_ranking():
@@ -32,18 +30,17 @@ def test_recounts_and_bounds_are_those_of_every_ranking():
         labels, falls = case["labels"], lost_sets(truth)
         answers = run_off_answers(votes, scores, labels)
         for budget in range(1, min(3, truth.parts) + 1):
+            points = np.flatnonzero(truth.right)
+            stake = run_off_stake(votes, scores, labels, answers, points, budget, truth.offsets)
             most = 0
             for units in combinations(range(truth.parts), budget):
                 freed = np.unique(np.add.outer(units, truth.offsets) % truth.parts)
                 lost = [point for point, sets in falls.items() if sets[as_bits(freed)]]
-                found = run_offs_lost_to(votes, scores, labels, answers, freed.tolist())
-                assert np.flatnonzero(found & truth.right).tolist() == lost
+                assert stake.lost(np.array(units)).tolist() == lost
                 most = max(most, len(lost))
-            points = np.flatnonzero(truth.right)
-            stake = run_offs_at_stake(votes, scores, labels, answers, points, budget, truth.offsets)
             assert stake.count >= most
             for upper in range(len(points) + 1):
-                assert no_more_run_offs_lost(stake, upper) == (most <= upper)
+                assert no_more_lost(stake, upper) == (most <= upper)
                 held[most <= upper] += 1
     assert min(held.values()) > 100
 
@@ -77,11 +74,10 @@ def test_what_takes_too_long_is_left(monkeypatch):
     scores = rng.random((30, 15, 3))
     np.put_along_axis(scores, votes[:, :, None], 2.0, axis=2)
     answers = run_off_predictions(votes, scores, 3).astype(np.int64)
-    stake = run_offs_at_stake(votes, scores, 3, answers, np.arange(30), 3)
+    stake = run_off_stake(votes, scores, 3, answers, np.arange(30), 3)
     for work in (1.0, 1.1 * stake.gains.size):
         with pytest.raises(TooLongError):
-            no_more_run_offs_lost(stake, stake.count - 1, work)
-    monkeypatch.setattr(stake_file, "_ROOM", 100)
-    with pytest.raises(TooManyError):
-        run_offs_at_stake(votes, scores, 3, answers, np.arange(30), 3)
-    assert not run_off_survives(votes, scores, 3, answers, (0,), 0, 3)
+            no_more_lost(stake, stake.count - 1, work)
+    monkeypatch.setattr(schemes, "_ROOM", 100)
+    with pytest.raises(Rejected):
+        run_off_stake(votes, scores, 3, answers, np.arange(30), 3)

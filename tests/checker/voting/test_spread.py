@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import combinations
 
 import numpy as np
-import pytest
 
 from leaveout.bab.votes.finite import finite_exact, finite_published
 from leaveout.bab.votes.finite_weights import log_of
-from leaveout.verifier.checker.errors import RejectedError
-from leaveout.verifier.checker.voting.spread import falls_to, follow_log, published_edits
+from leaveout.kernel.counting import show_no_more_lost
+from leaveout.kernel.schemes import label_radii, passing_stake, plurality_stake
+from leaveout.verifier.certify.votes import answer as hints_of
+
+from support.kernel_trees import no_more_lost, random_log, rejects
 
 
 def passes(ballot, labels, offsets, values, target):
@@ -50,7 +52,7 @@ def test_logs_are_written_and_accepted_of_exactly_what_no_attack_does():
     rows = 0
     for rng, ballot, labels, offsets in cases(0, 80):
         answer = int(np.bincount(ballot, minlength=labels).argmax())
-        published = published_edits(ballot[None], labels, offsets)[0]
+        published = label_radii(ballot[None], labels, offsets)[0]
         for target in range(labels):
             if target == answer:
                 continue
@@ -58,29 +60,30 @@ def test_logs_are_written_and_accepted_of_exactly_what_no_attack_does():
             assert published[target] < least
             spots = np.array(offsets)
             log = log_of(ballot, labels, spots, target, least - 1)
-            follow_log(ballot, labels, offsets, target, least - 1, log.rows, log.weights)
-            rows += len(log.rows)
+            assert log is not None
+            stake = passing_stake(ballot, labels, target, least - 1, offsets)
+            assert no_more_lost(stake, 0)
+            own = dict(hints_of("tree", {**stake.arrays, "upper": np.array(0)}))
+            rows += len(own.get("counts", ()))
             assert log_of(ballot, labels, spots, target, least, most=50) is None
             # Nobody's log proves what is false: not this one, and not a random one.
+            stake = passing_stake(ballot, labels, target, least, offsets)
             for _ in range(3):
-                weights = rng.integers(0, 513, (40, len(ballot))).astype(np.uint16)
-                order = rng.permutation(len(ballot)).astype(np.int32)
-                random_rows = np.where(rng.random(len(order)) < 0.5, order, -1).astype(np.int32)
-                for own, weighed in ((log.rows, log.weights), (random_rows, weights)):
-                    with pytest.raises(RejectedError):
-                        follow_log(ballot, labels, offsets, target, least, own, weighed)
+                assert rejects(stake, 0, own)
+                assert rejects(stake, 0, random_log(rng, 400, len(ballot)))
     assert rows > 20
 
 
 def test_published_edits_are_those_of_the_paper_and_attacks_are_recounted():
     for _, ballot, labels, offsets in cases(1, 60):
-        published = published_edits(ballot[None], labels, offsets)[0]
+        published = label_radii(ballot[None], labels, offsets)[0]
         assert published.min() == finite_published(ballot[None], labels, offsets)[0]
         answer = int(np.bincount(ballot, minlength=labels).argmax())
         others = [label for label in range(labels) if label != answer]
         for values in combinations(range(len(ballot)), 2):
             expected = any(passes(ballot, labels, offsets, values, each) for each in others)
-            assert falls_to(ballot, labels, offsets, values) == expected
+            stake = plurality_stake(ballot[None], labels, np.ones(1, np.bool_), 2, offsets)
+            assert bool(len(stake.lost(np.array(values)))) == expected
 
 
 def test_larger_radii_are_proved_again():
@@ -92,10 +95,10 @@ def test_larger_radii_are_proved_again():
         votes = votes.astype(np.int32)
         offsets = np.sort(rng.choice(members, 16, replace=False))
         radius = int(finite_exact(votes, labels, offsets, seconds=0)[0][0])
-        published = published_edits(votes, labels, tuple(offsets.tolist()))[0]
+        published = label_radii(votes, labels, tuple(offsets.tolist()))[0]
         for target in np.flatnonzero(published < radius).tolist():
-            log = log_of(votes[0], labels, offsets, target, radius)
             spots = tuple(offsets.tolist())
-            follow_log(votes[0], labels, spots, target, radius, log.rows, log.weights)
+            stake = passing_stake(votes[0], labels, target, radius, spots)
+            show_no_more_lost(stake, 0, hints_of)
             beyond += 1
     assert beyond > 3

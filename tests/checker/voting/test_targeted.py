@@ -1,4 +1,4 @@
-"""The checker's bounds of what forces a label are those of every attack, whatever a proof says."""
+"""The kernel's bounds of what forces a label are those of every attack, whatever a proof says."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from leaveout.errors import LeaveoutError
-from leaveout.verifier.checker.voting.plurality import FAR
-from leaveout.verifier.checker.voting.vote import Vote as CheckedVote
-from leaveout.verifier.checker.voting.vote import plurality_radii_to, threshold_bounds_to
+from leaveout.kernel.counting import FAR
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.schemes import plurality_radii_to
+from leaveout.kernel.values import Given
+from leaveout.verifier.certify.votes import answer, kernel_vote
 from leaveout.verifier.values.votes.targets import toward
 
 from attacks.vote_truth import Truth
 from support.targeted import cases, held_of, vote_of
+
+
+def bounds_to(vote, target, proof):
+    return vote.bounds_to(target, Given({}, proof, ask=answer))
 
 
 @pytest.mark.parametrize(
@@ -25,14 +30,14 @@ def test_bounds_are_those_of_every_attack(name, count):
     kind = "thresholds" if name == "certified" else name
     for case in cases(6, count, name):
         truth, vote = Truth(case), vote_of(case)
-        checked = CheckedVote(kind, held_of(case), "edits")
+        checked = kernel_vote(kind, held_of(case))
         for target in range(case["labels"]):
             known = toward(vote, target)
             points = np.arange(len(case["votes"]))
             known.radii(points)
             for survived in (1, 2):
                 proof, missing = known.proof(points, survived, survived)
-                lower, upper = checked.bounds_to(target, proof)
+                lower, upper = bounds_to(checked, target, proof)
                 for point, ballot in enumerate(truth.ballots):
                     cost = ballot.costs[ballot.answers == target].min(initial=math.inf)
                     true = FAR if math.isinf(cost) else int(cost) - 1
@@ -63,10 +68,8 @@ def test_no_prices_prove_more_than_is_so():
                 proof["prices"] *= 2**40
             tried += 1
             try:
-                lower, upper = threshold_bounds_to(
-                    held.votes, held.thresholds, held.thresholds, labels, target, proof
-                )
-            except LeaveoutError:
+                lower, upper = bounds_to(kernel_vote("thresholds", held), target, proof)
+            except Rejected:
                 rejected += 1
                 continue
             for point, ballot in enumerate(truth.ballots):
@@ -85,10 +88,9 @@ def test_arrays_of_another_shape_are_rejected(name):
     for wrong in (proof[name][:-1], proof[name].astype(np.float64), proof[name] + 100):
         if name == "prices" and wrong is not proof[name][:-1] and wrong.dtype == np.int64:
             wrong = wrong[..., :-1]
-        with pytest.raises(LeaveoutError):
+        with pytest.raises(Rejected):
             given = {**proof, name: wrong}
-            costs = held.thresholds
-            threshold_bounds_to(held.votes, costs, costs, case["labels"], 0, given)
+            bounds_to(kernel_vote("thresholds", held), 0, given)
 
 
 def test_a_label_that_is_answered_needs_no_edit():

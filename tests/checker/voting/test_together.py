@@ -10,16 +10,17 @@ import pytest
 from leaveout.bab.votes.collective_plurality import search
 from leaveout.encoders.votes.collective import stakes_of
 from leaveout.encoders.votes.plurality import tally
-from leaveout.verifier.checker.voting import together
-from leaveout.verifier.checker.voting.together import (
-    TooLongError,
-    at_stake,
-    lost_to,
-    no_more_lost,
-    slots_of,
-)
+from leaveout.kernel.counting import counts_of
+from leaveout.kernel.schemes import answers_of, plurality_stake
+from leaveout.verifier.certify.votes import TooLongError
 
+from support.kernel_trees import no_more_lost
 from support.votes import random_ballots
+
+
+def at_stake(votes, truth, labels, budget, offsets=(0,), sizes=()):
+    right = answers_of(counts_of(votes, labels)) == truth
+    return plurality_stake(votes, labels, right, budget, offsets, sizes)
 
 
 def answered(ballot, labels):
@@ -29,6 +30,7 @@ def answered(ballot, labels):
 def enumerated(votes, truth, labels, budget, offsets):
     """Return the most points that any units, and any votes of their members, lose; recounted."""
     parts, most = votes.shape[1], 0
+    stake = at_stake(votes, truth, labels, budget, offsets)
     for units in combinations(range(parts), budget):
         freed = sorted({(unit + shift) % parts for unit in units for shift in offsets})
         lost = [
@@ -40,7 +42,7 @@ def enumerated(votes, truth, labels, budget, offsets):
                 for cast in product(range(labels), repeat=len(freed))
             )
         ]
-        assert np.flatnonzero(lost_to(votes, truth, labels, freed)).tolist() == lost
+        assert stake.lost(np.array(units)).tolist() == lost
         most = max(most, len(lost))
     return most
 
@@ -74,34 +76,6 @@ def test_bounds_are_those_of_every_attack():
         assert no_more_lost(stake, worst + 1)
         assert not worst or not no_more_lost(stake, worst - 1)
     assert less > 20
-
-
-def test_all_attacks_at_once_are_those_one_by_one():
-    few = {True: 0, False: 0}
-    for votes, truth, labels, budget, _ in cases(3, 300):
-        stake = at_stake(votes, truth, labels, budget)
-        if not stake.count:
-            continue
-        slots = slots_of(stake.gains, stake.needs, stake.points, budget)
-        worst = enumerated(votes, truth, labels, budget, (0,))
-        for most in range(max(0, worst - 2), worst + 2):
-            assert slots.lose(most)[0] == (worst > most)
-            few[worst > most] += 1
-    assert min(few.values()) > 100
-
-
-@pytest.mark.parametrize("few", [0, 10**9])
-def test_both_ways_to_go_through_attacks_agree(few, monkeypatch):
-    monkeypatch.setattr(together, "_FEW", few)
-    rng = np.random.default_rng(7)
-    for _ in range(20):
-        parts, labels = int(rng.integers(6, 14)), int(rng.integers(2, 5))
-        votes, truth = random_ballots(rng, int(rng.integers(70, 400)), parts, labels)
-        budget = int(rng.integers(2, 5))
-        stake = at_stake(votes, truth, labels, budget)
-        worst = search(stakes_of(votes, truth, tally(votes, labels), budget)).lost
-        assert no_more_lost(stake, worst)
-        assert not worst or not no_more_lost(stake, worst - 1)
 
 
 @pytest.mark.parametrize("spread", [1, 2, 3])

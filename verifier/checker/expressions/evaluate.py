@@ -16,10 +16,8 @@ from leaveout.kernel.values import (
     Range,
     Text,
     compare,
-    nothing,
     number,
 )
-from leaveout.verifier.certify.answers import ANSWERS
 from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
 from leaveout.verifier.checker.expressions.parts import (
@@ -227,10 +225,10 @@ class Evaluation:
         def make() -> object:
             values = {name: self.value(each, bound) for name, each in part.given.items()}
             proof = self.proof(key_of(part.number, mentioned)) if _has_key(mentioned) else {}
-            ask = ANSWERS.get(part.function, nothing)
-            found = known.check(
-                Given(values, proof, self.confidence, self.told.append, ask=ask, exact=self.exact)
+            given = Given(
+                values, proof, self.confidence, self.told.append, known.ask, self.exact
             )
+            found = known.check(given)
             right = {"number": Range, "claim": bool | None}.get(known.result)
             if right is not None and not isinstance(found, right):
                 raise AssertionError(f"{part.function} returned a {type(found).__name__}")

@@ -1,4 +1,4 @@
-"""The functions that the checker computes; no others are certified."""
+"""The functions of the language that are checked; no others are certified."""
 
 from __future__ import annotations
 
@@ -6,89 +6,99 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-from leaveout.kernel.values import Given
+from leaveout.kernel.values import Ask, Given, nothing
 from leaveout.names import find_reference
 
 Checks: TypeAlias = Callable[[Given], object]
 """Computes a call: returns a Range, True, False or None for a claim, else an object."""
 
+Result: TypeAlias = Literal["number", "claim", "object"]
+
 
 @dataclass(frozen=True)
 class Known:
-    """A function that the checker computes."""
+    """A function that is checked."""
 
     reference: str  # ``module:function``, imported when needed
-    result: Literal["number", "claim", "object"]
+    result: Result
+    takes: tuple[str, ...]  # its parameters, positional ones first
     falling: tuple[str, ...] = ()
     samples: bool = False
-    takes: tuple[str, ...] = ()  # its parameters, positional ones first
     places: int = 1  # number of positional ones
+    answers: str = ""  # ``module:function`` that answers what the function asks for
 
     @property
     def check(self) -> Checks:
         """The function itself."""
         return cast("Checks", find_reference(self.reference))
 
+    @property
+    def ask(self) -> Ask:
+        """What answers its questions."""
+        return cast("Ask", find_reference(self.answers)) if self.answers else nothing
 
-_KERNEL, _ROOMS = "leaveout.kernel", "leaveout.verifier.checker"
-_DELETION = "leaveout.kernel.deletion"
+
+_KERNEL, _CERTIFY = "leaveout.kernel", "leaveout.verifier.certify"
+_CHECKER = "leaveout.verifier.checker"
+_AUDITS = f"{_CERTIFY}.audits:answer"
 _THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 
 
-def _object(place: str, *takes: str, places: int = 1) -> Known:
-    """Return a function whose result is neither a number nor a claim."""
-    return Known(f"{_ROOMS}.{place}", "object", takes=takes, places=places)
+def _votes(name: str, result: Result, *takes: str, places: int = 1) -> Known:
+    falling = tuple(each for each in takes if each in _THREATS)
+    answers = f"{_CERTIFY}.votes:answer"
+    return Known(f"{_KERNEL}.votes:{name}", result, takes, falling, places=places, answers=answers)
 
 
-def _number(place: str, *takes: str, falling: tuple[str, ...] = (), places: int = 1) -> Known:
-    return Known(f"{_ROOMS}.{place}", "number", falling, takes=takes, places=places)
-
-
-def _claim(place: str, *takes: str, places: int = 1) -> Known:
-    return Known(f"{_ROOMS}.{place}", "claim", takes=takes, places=places)
+def _deletion(name: str, result: Result, *takes: str, places: int = 1) -> Known:
+    return Known(f"{_KERNEL}.deletion:{name}", result, takes, places=places)
 
 
 FUNCTIONS: Mapping[str, Known] = {
-    "access": _object("served.idp:access", "path"),
-    "audit": Known(f"{_KERNEL}.audits:audit", "object", takes=("path",)),
-    "ballots": _object("voting.functions:ballots", "path", "hash", "offsets", "families"),
-    "dpa": _object("voting.functions:dpa", "ballots", "members"),
-    "finite_aggregation": _object("voting.functions:finite_aggregation", "ballots", "certificate"),
-    "forest": _object("forests:forest", "path"),
-    "hash_bagging": _object("voting.functions:hash_bagging", "ballots"),
-    "points": _object("forests:points", "path"),
-    "retrain": Known(f"{_DELETION}:retrain", "object", takes=("forest", "record"), places=2),
-    "run_off": _object("voting.functions:run_off", "ballots", "certificate"),
-    "sharded": Known(f"{_KERNEL}.services:sharded", "object", takes=("path",)),
-    "ss_dpa": _object("voting.functions:ss_dpa", "ballots"),
-    "test_points": _object("voting.functions:test_points", "ballots"),
-    "unlearn": Known(f"{_DELETION}:unlearn", "object", takes=("forest", "record"), places=2),
-    "answered_right": _claim("voting.functions:answered_right", "votes", "point", places=2),
-    "caches_sound": Known(f"{_DELETION}:caches_sound", "claim", takes=("forest",)),
-    "certified_accuracy": _number(
-        "voting.functions:certified_accuracy", "votes", *_THREATS, "label", falling=_THREATS
-    ),
-    "collective_accuracy": _number(
-        "voting.functions:collective_accuracy", "votes", *_THREATS, "label", falling=_THREATS
-    ),
-    "idp": _claim("served.idp:idp", "access", "epsilon"),
-    "median_radius": _number("voting.functions:median_radius", "votes", "against", "label"),
+    "access": Known(f"{_CHECKER}.served.idp:access", "object", ("path",)),
+    "audit": Known(f"{_KERNEL}.audits:audit", "object", ("path",)),
+    "ballots": _votes("ballots", "object", "path", "hash", "offsets", "families"),
+    "dpa": _votes("dpa", "object", "ballots", "members"),
+    "finite_aggregation": _votes("finite_aggregation", "object", "ballots", "certificate"),
+    "forest": Known(f"{_CHECKER}.forests:forest", "object", ("path",)),
+    "hash_bagging": _votes("hash_bagging", "object", "ballots"),
+    "points": Known(f"{_CHECKER}.forests:points", "object", ("path",)),
+    "retrain": _deletion("retrain", "object", "forest", "record", places=2),
+    "run_off": _votes("run_off", "object", "ballots", "certificate"),
+    "sharded": Known(f"{_KERNEL}.services:sharded", "object", ("path",)),
+    "ss_dpa": _votes("ss_dpa", "object", "ballots"),
+    "test_points": _votes("test_points", "object", "ballots"),
+    "unlearn": _deletion("unlearn", "object", "forest", "record", places=2),
+    "answered_right": _votes("answered_right", "claim", "votes", "point", places=2),
+    "caches_sound": _deletion("caches_sound", "claim", "forest"),
+    "certified_accuracy": _votes("certified_accuracy", "number", "votes", *_THREATS, "label"),
+    "collective_accuracy": _votes("collective_accuracy", "number", "votes", *_THREATS, "label"),
+    "idp": Known(f"{_CHECKER}.served.idp:idp", "claim", ("access", "epsilon")),
+    "median_radius": _votes("median_radius", "number", "votes", "against", "label"),
     "membership_advantage": Known(
         f"{_KERNEL}.audits:membership_advantage",
         "number",
+        ("audit", "unit"),
         samples=True,
-        takes=("audit", "unit"),
+        answers=_AUDITS,
     ),
-    "radius": _number("voting.functions:radius", "votes", "point", "against", "to", places=2),
-    "same_function": _claim("forests:same_function", "forest", "other", "inputs", places=3),
-    "targeted_robustness": _number(
-        "voting.functions:targeted_robustness", "votes", "to", *_THREATS, "label", falling=_THREATS
+    "radius": _votes("radius", "number", "votes", "point", "against", "to", places=2),
+    "same_function": Known(
+        f"{_CHECKER}.forests:same_function",
+        "claim",
+        ("forest", "other", "inputs"),
+        places=3,
+        answers=f"{_CERTIFY}.forests:rules_of_boxes",
+    ),
+    "targeted_robustness": _votes(
+        "targeted_robustness", "number", "votes", "to", *_THREATS, "label"
     ),
     "unlearns": Known(
         f"{_KERNEL}.services:unlearns",
         "claim",
+        ("service", "updates", "alpha", "beta", "gamma"),
         samples=True,
-        takes=("service", "updates", "alpha", "beta", "gamma"),
+        answers=_AUDITS,
     ),
 }
 """By name in the language."""

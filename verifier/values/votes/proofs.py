@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,10 @@ from numpy.typing import NDArray
 from leaveout.bab.votes.collective_exact import CollectiveBounds
 from leaveout.bab.votes.finite import finite_attack_within
 from leaveout.bab.votes.finite_weights import FiniteLog, log_of, open_labels
-from leaveout.verifier.checker.voting.functions import most_summed, run_offs_of
-from leaveout.verifier.checker.voting.run_offs import TooManyError, no_more_run_offs_lost
-from leaveout.verifier.checker.voting.spread import published_run_offs, run_off_survives
-from leaveout.verifier.checker.voting.thresholds import no_more_bought, prices_of
-from leaveout.verifier.checker.voting.together import TooLongError, at_stake, no_more_lost
-from leaveout.verifier.checker.voting.vote import Vote as CheckedVote
+from leaveout.kernel import schemes
+from leaveout.kernel.counting import Stake, show_no_more_lost, show_sum
+from leaveout.kernel.numbers import Rejected
+from leaveout.verifier.certify.votes import TooLongError, hints, kernel_vote, shows
 from leaveout.verifier.values.votes.schemes import (
     CountedVote,
     FamilyVote,
@@ -27,29 +25,11 @@ from leaveout.verifier.values.votes.schemes import (
 from leaveout.verifier.values.votes.vote import Arrays, Radii, ShownPoints, Vote, too_long
 
 Wide = NDArray[np.int64]
-_Given: TypeAlias = tuple[
-    NDArray[np.int32], NDArray[np.floating], int, NDArray[np.int64], tuple[int, ...]
-]
 
 _WORK = 3e9
 """Of a trial of whether a bound can be shown again."""
 
-
-def run_offs_unproved(
-    vote: RunOffVote, counted: NDArray[np.bool_], edits: int, found: CollectiveBounds
-) -> str:
-    """Return why a joint bound on run-offs has no proof; empty if it has."""
-    checked = CheckedVote(
-        "spread_run_off" if isinstance(vote, SpreadRunOffVote) else "run_off", vote.ballots
-    )
-    try:
-        truth = np.where(counted, vote.ballots.truth, np.int32(-1))
-        stake = run_offs_of(checked, truth, min(edits, vote.ballots.parts))
-        if found.upper >= stake.count or no_more_run_offs_lost(stake, found.upper, _WORK):
-            return ""
-        return "its bound could not be reproved"
-    except (TooManyError, TooLongError):
-        return too_long(found)
+_UNPROVED = "its bound could not be reproved"
 
 
 @dataclass(eq=False)
@@ -65,10 +45,15 @@ class SpreadRunOffProof(ShownPoints):
 
     def survives(self, point: int, edits: int) -> None:
         """See `ShownPoints.survives`."""
-        if run_off_survives(*_checker_arguments(self.vote), point, edits):
-            self._survived.append((point, edits))
-        else:
-            self.missing += 1
+        stake = kernel_vote("spread_run_off", self.vote.ballots).run_off_stake(
+            np.array([point]), min(edits, self.vote.ballots.parts)
+        )
+        try:
+            survives = shows(stake, 0, _WORK)
+        except (TooLongError, Rejected):
+            survives = False
+        self._survived += [(point, edits)] if survives else []
+        self.missing += not survives
 
     def attack(self, point: int, edits: int) -> tuple[int, ...] | None:
         """See `ShownPoints.attack`."""
@@ -80,17 +65,9 @@ def spread_run_off_proof(
 ) -> SpreadRunOffProof:
     """Return the proof of which answers survive; see `ShownPoints.gather`."""
     found = SpreadRunOffProof(vote=vote)
-    known = published_run_offs(*_checker_arguments(vote))
+    known = kernel_vote("spread_run_off", vote.ballots).radii
     found.gather(radii, points, survived, min(falling, vote.ballots.parts), known)
     return found
-
-
-def _checker_arguments(vote: SpreadRunOffVote) -> _Given:
-    """Return a vote as arguments of the checker's functions."""
-    held = vote.ballots
-    assert held.scores is not None
-    answers = vote.predictions.astype(np.int64)
-    return held.votes, held.scores, held.labels, answers, held.origin.offsets
 
 
 _SECONDS = 10.0
@@ -125,49 +102,38 @@ def collective_unproved(
     vote: Vote, counted: NDArray[np.bool_], edits: int, found: CollectiveBounds
 ) -> str:
     """Return why a bound of one joint attack has no proof; empty if it has."""
-    if isinstance(vote, RunOffVote):
-        return run_offs_unproved(vote, counted, edits, found)
-    if isinstance(vote, CountedVote):
-        return _known_unproved(vote, counted, edits, found)
-    held = vote.ballots
-    offsets = held.origin.offsets if isinstance(vote, FiniteVote) else ()
-    sizes = vote.sizes if isinstance(vote, FamilyVote) else ()
-    budget = min(edits, max(sizes, default=held.parts))
-    truth = np.where(counted, held.truth, np.int32(-1))
-    stake = at_stake(held.votes, truth, held.labels, budget, offsets or (0,), sizes)
-    if found.is_searched or found.upper >= stake.count:
-        return ""
     try:
-        if found.summed is not None:
-            again = most_summed(stake, _sum_of(found), _WORK) <= found.upper
-        else:
-            again = no_more_lost(stake, found.upper, _WORK)
-        return "" if again else "its bound could not be reproved"
+        stake = _stake_of(vote, counted, edits)
+        if found.upper >= stake.count:
+            return ""
+        ask = hints(_WORK if found.summed is None else _WORK / max(1, len(found.summed.batches)))
+        if found.summed is None:
+            show_no_more_lost(stake, found.upper, ask)
+        elif show_sum(stake, _sum_of(found), ask) > found.upper:
+            return _UNPROVED
     except TooLongError:
         return too_long(found)
-
-
-def _known_unproved(
-    vote: CountedVote, counted: NDArray[np.bool_], edits: int, found: CollectiveBounds
-) -> str:
-    if found.upper >= len(found.points):
-        return ""
-    held, at_least = vote.ballots, vote.known.at_least
-    # More than each member's largest threshold is never of use.
-    budget = min(edits, int(at_least.max(axis=(0, 2)).astype(np.int64).sum()))
-    truth, numbers = np.where(counted, held.truth, np.int32(-1)), np.arange(held.points)
-    batches = [(found.points, found.upper)]
-    if found.summed is not None:
-        batches = [(batch.points, batch.upper) for batch in found.summed.batches]
-    try:
-        for points, upper in batches:
-            own = np.where(np.isin(numbers, points), truth, np.int32(-1))
-            prices = prices_of(held.votes, own, at_least, held.labels, budget)
-            if not no_more_bought(prices, upper, _WORK / len(batches)):
-                return "its bound could not be reproved"
-    except TooLongError:
-        return too_long(found)
+    except Rejected:
+        return _UNPROVED
     return ""
+
+
+def _stake_of(vote: Vote, counted: NDArray[np.bool_], edits: int) -> Stake:
+    """Return what the kernel says that attacks on the answers demand."""
+    held, counted = vote.ballots, counted & vote.right
+    if isinstance(vote, RunOffVote):
+        spread = isinstance(vote, SpreadRunOffVote)
+        own = kernel_vote("spread_run_off" if spread else "run_off", held)
+        return own.stake(counted, min(edits, held.parts))
+    if isinstance(vote, CountedVote):
+        at_least = vote.known.at_least
+        # More than each member's largest threshold is never of use.
+        budget = min(edits, int(at_least.max(axis=(0, 2)).astype(np.int64).sum()))
+        return schemes.threshold_stake(held.votes, at_least, held.labels, counted, budget)
+    offsets = held.origin.offsets if isinstance(vote, FiniteVote) else ()
+    sizes = vote.sizes if isinstance(vote, FamilyVote) else (held.parts,)
+    budget = min(edits, max(sizes))
+    return schemes.plurality_stake(held.votes, held.labels, counted, budget, offsets or (0,), sizes)
 
 
 @dataclass(eq=False)

@@ -1,0 +1,753 @@
+"""Functions of the language about votes: what a change of the training set reaches, and shares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from leaveout.kernel import schemes
+from leaveout.kernel.ballots import NEVER, Ballots, read_ballots
+from leaveout.kernel.counting import (
+    FAR,
+    Counts,
+    Flags,
+    Stake,
+    counts_of,
+    show_no_more_lost,
+    show_sum,
+)
+from leaveout.kernel.numbers import Rejected, need
+from leaveout.kernel.values import Given, Range, Text
+
+THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
+
+Kind = Literal[
+    "dpa",
+    "thresholds",
+    "ss_dpa",
+    "finite_aggregation",
+    "hash_bagging",
+    "run_off",
+    "spread_run_off",
+]
+
+_MOST_LABELS = 500
+"""Most labels of a run-off, which compares all pairs of them."""
+
+SUMMED = ("batches", "uppers", "taken", "counted")
+"""Arrays of a proof by a sum."""
+
+
+def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
+    """Return the most parts that one change reaches, and why.
+
+    A sample is in the part selected by its hash, whatever else the training set contains. So
+    inserting or removing a sample changes one part; a modification removes and inserts, perhaps in
+    two parts; a relabelled sample stays in its part if the hash does not read the label.
+    """
+    if kind == "thresholds":
+        return change_of(ballots, threat)
+    if kind == "ss_dpa" and threat != "relabels":
+        raise Rejected(f"members that all see every sample do not withstand {threat}")
+    if threat in ("edits", "insertions", "removals"):
+        return 1, "the sample is in the part that its hash selects"
+    if threat == "modifications":
+        return 2, "it is a removal and an insertion, and the sample may move to another part"
+    if kind == "ss_dpa" and ballots.origin.method in (None, "ss_dpa"):
+        return 1, "members see all samples, but the labels of their own part only"
+    reads = ballots.origin.hash_reads_label
+    if reads is None:
+        raise Rejected(
+            f"{ballots.source} does not state whether its hash reads labels, so it is not known "
+            "what a relabel reaches"
+        )
+    if reads:
+        return 2, "the hash reads the label, so the sample may move to another part"
+    return 1, "the hash does not read the label, so the sample stays in its part"
+
+
+def change_of(ballots: Ballots, threat: str) -> tuple[int, str]:
+    """Return the most changes counted by thresholds that one change amounts to, and why."""
+    own, origin = ballots.origin.thresholds_against or "edits", ballots.origin
+    within = ballots.parts == 1 or origin.hash_reads_label is False
+    if own == "edits":
+        if threat == "modifications" and ballots.parts > 1:
+            return 2, "thresholds count edits, and it is a removal and an insertion, anywhere"
+        if threat == "relabels" and not within:
+            return 2, "thresholds count edits, and it is a removal and an insertion"
+        if threat in ("modifications", "relabels"):
+            return 1, "thresholds count edits, and it is two edits of its part"
+        return 1, "thresholds count edits, and it is one edit"
+    if threat != own:
+        raise Rejected(f"{ballots.source}: thresholds that count {own} do not cover {threat}")
+    if own == "relabels" and not within:
+        raise Rejected(
+            f"{ballots.source}: thresholds count relabels that stay in their part, but the hash "
+            "may read labels"
+        )
+    return 1, f"thresholds count {own}"
+
+
+def withstood(ballots: Ballots, threat: str) -> tuple[schemes.Thresholds, schemes.Thresholds]:
+    """Return which changes are too few for each vote of members, and which suffice.
+
+    Each is an array like the thresholds: fewer changes than the first never suffice, as many as the
+    second do, unless it is -1.
+    """
+    thresholds, origin = ballots.thresholds, ballots.origin
+    if thresholds is None:
+        raise Rejected(f"{ballots.source} has no thresholds")
+    parts, _ = change_of(ballots, threat)
+    if threat == (origin.thresholds_against or "edits"):
+        most = origin.thresholds_exact_to
+        if most is None:
+            return thresholds, thresholds
+        return thresholds, np.where(thresholds <= most, thresholds, np.int32(NEVER))
+    # It is never known that fewer edits of another kind would suffice.
+    enough = np.where(thresholds == 0, 0, NEVER).astype(np.int32)
+    if threat in ("modifications", "relabels") and parts == 1:
+        halves = np.where(thresholds < 0, thresholds, thresholds - thresholds // 2)
+        return halves.astype(np.int32), enough
+    return thresholds, enough
+
+
+def is_spread(ballots: Ballots) -> bool:
+    """Return whether a sample may reach several members."""
+    return ballots.origin.method == "finite_aggregation" or len(ballots.origin.offsets) > 1
+
+
+def refuse_for_edits(
+    ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
+) -> None:
+    """Refuse ballots where one edit reaches more members than expected."""
+    method, source = ballots.origin.method, ballots.source
+    if not certified:
+        _refuse_alone(ballots)
+    need(method != "ss_dpa", f"{source}: one edit reaches all of its members (SS-DPA)")
+    fine = spread or not is_spread(ballots)
+    need(fine, f"{source}: one edit reaches several of its members (Finite Aggregation)")
+    several = method == "hash_bagging" or len(ballots.origin.families) > 1
+    need(families or not several, f"{source}: one edit reaches several members (hash bagging)")
+
+
+def refuse_for_relabels(ballots: Ballots) -> None:
+    """Refuse ballots where one relabel may reach more than one member."""
+    _refuse_alone(ballots)
+    origin, source = ballots.origin, ballots.source
+    if origin.hash_reads_label:
+        raise Rejected(f"{source}: its hash reads labels, so a relabel may move a sample")
+    if origin.distinct_samples is False:
+        raise Rejected(f"{source}: some rows of the training set are one sample")
+    if is_spread(ballots):
+        raise Rejected(f"{source}: one relabel reaches several of its members")
+    if origin.method == "hash_bagging" or len(origin.families) > 1:
+        raise Rejected(f"{source}: one relabel reaches a member of each of its families")
+
+
+def _refuse_alone(ballots: Ballots) -> None:
+    alone = f"{ballots.source}: has 1 part, so one change could change every answer"
+    need(ballots.parts > 1, alone)
+
+
+def rests_on(ballots: Ballots, kind: str) -> list[str]:
+    """Return the unchecked assumptions about the ballots' origin, one per line."""
+    origin, name, found = ballots.origin, ballots.source, []
+    if origin.method is None:
+        found.append(
+            "how the members were trained; that a sample reaches no other members than stated"
+        )
+    if kind == "ss_dpa":
+        if origin.hash_reads_label is None:
+            found.append("a relabelled sample stays in its part")
+        if origin.distinct_samples is None:
+            found.append("no two rows of the training set are one sample")
+    found += [each.text for each in origin.assumptions if not each.checked]
+    return [f"{name}: taken on trust: {each}" for each in found]
+
+
+@dataclass(frozen=True, eq=False)
+class Vote:
+    """A way of turning members' votes into an answer."""
+
+    kind: Kind
+    ballots: Ballots  # their origin includes declarations about their hash
+    threat: str = "edits"  # for members with thresholds: the kind of change counted
+    _radii_to: dict[int, Counts] = field(default_factory=dict)
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Unit u of an attack reaches the members ``(u + offset) mod members``."""
+        return self.ballots.origin.offsets or (0,)
+
+    @property
+    def is_run_off(self) -> bool:
+        """Whether it has two rounds."""
+        return self.kind in ("run_off", "spread_run_off")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Units of each family, concatenated: an edit reaches one of these members."""
+        families = self.ballots.origin.families
+        return families if self.kind == "hash_bagging" else (self.ballots.parts,)
+
+    @property
+    def _scores(self) -> schemes.Scores:
+        need(self.ballots.scores is not None, f"{self.ballots.source} has no scores")
+        assert self.ballots.scores is not None
+        return self.ballots.scores
+
+    @cached_property
+    def answers(self) -> Counts:
+        """The answers, shape (points,)."""
+        held = self.ballots
+        if self.is_run_off:
+            return schemes.run_off_answers(held.votes, self._scores, held.labels)
+        return schemes.answers_of(counts_of(held.votes, held.labels))
+
+    @cached_property
+    def right(self) -> Flags:
+        """Whether each answer is correct."""
+        right: Flags = self.answers == self.ballots.truth
+        return right
+
+    @cached_property
+    def withstood(self) -> tuple[schemes.Thresholds, schemes.Thresholds]:
+        """The changes that each vote of a member with thresholds withstands, and that suffice."""
+        return withstood(self.ballots, self.threat)
+
+    @cached_property
+    def _label_radii(self) -> Counts:
+        held = self.ballots
+        return schemes.label_radii(held.votes, held.labels, self.offsets, self.sizes)
+
+    @cached_property
+    def radii(self) -> Counts:
+        """The edits that each answer survives by a closed form, shape (points,).
+
+        It is exact, but for spread parts, where an answer may survive more.
+        """
+        held = self.ballots
+        if self.kind == "spread_run_off":
+            given = held.votes, self._scores, held.labels, self.answers, self.offsets
+            return schemes.published_run_offs(*given)
+        if self.kind == "run_off":
+            return schemes.run_off_radii(held.votes, self._scores, held.labels)
+        if self.kind == "thresholds":
+            return schemes.threshold_radii(held.votes, self.withstood[0], held.labels)
+        if self.kind in ("hash_bagging", "finite_aggregation"):
+            least: Counts = self._label_radii.min(axis=1)
+            return least
+        return schemes.plurality_radii(held.votes, held.labels)
+
+    def stake(self, counted: Flags, budget: int) -> Stake:
+        """Return what attacks on the correct answers at some points demand."""
+        held, counted = self.ballots, counted & self.right
+        if self.kind == "thresholds":
+            return schemes.threshold_stake(
+                held.votes, self.withstood[0], held.labels, counted, budget
+            )
+        if not self.is_run_off:
+            return schemes.plurality_stake(
+                held.votes, held.labels, counted, budget, self.offsets, self.sizes
+            )
+        if self.kind == "run_off":
+            edits = np.full(held.points, budget, np.int64)
+            near = schemes.run_off_falls(held.votes, self._scores, held.labels, edits)
+        else:
+            near = self.radii < budget
+        return self.run_off_stake(np.flatnonzero(counted & near), budget)
+
+    def run_off_stake(self, points: Counts, budget: int) -> Stake:
+        """Return what attacks on the answers of run-offs demand at some points."""
+        held = self.ballots
+        return schemes.run_off_stake(
+            held.votes, self._scores, held.labels, self.answers, points, budget, self.offsets
+        )
+
+    def bounds(self, given: Given, edits: int | None = None) -> tuple[Counts, Counts]:
+        """Return bounds of how many edits each answer survives, shape (points,)."""
+        held = self.ballots
+        if self.kind == "finite_aggregation":
+            return self._proved_radii(given).min(axis=1), self._attacked(given)
+        if self.kind == "spread_run_off":
+            return np.maximum(self.radii, self._survived(given)), self._attacked(given)
+        if self.kind == "run_off" and edits is not None and "radii" not in self.__dict__:
+            most = np.full(held.points, min(edits, held.parts), np.int64)
+            falls = schemes.run_off_falls(held.votes, self._scores, held.labels, most)
+            return np.where(falls, 0, most), np.where(falls, most - 1, held.parts - 1)
+        if self.kind == "thresholds" and self.withstood[0] is not self.withstood[1]:
+            enough = self.withstood[1]
+            return self.radii, schemes.threshold_radii(held.votes, enough, held.labels)
+        return self.radii, self.radii
+
+    def bounds_to(self, target: int, given: Given) -> tuple[Counts, Counts]:
+        """Return bounds of how many edits never make a label the answer.
+
+        -1 where it is the answer already.
+        """
+        held = self.ballots
+        left_out = {"hash_bagging": "hash bagging", "spread_run_off": "run-offs of spread parts"}
+        if self.kind in left_out:
+            raise Rejected(
+                f"how many changes force one answer cannot be checked for {left_out[self.kind]}"
+            )
+        if self.kind == "finite_aggregation":
+            # To become the answer, the label must at least pass the present answer.
+            low = self._proved_radii(given)[:, target]
+            high = self._attacked(given, target)
+        elif self.kind == "thresholds":
+            low, high = self._forced(target, given)
+        else:
+            if target not in self._radii_to:
+                self._radii_to[target] = (
+                    schemes.run_off_radii(held.votes, self._scores, held.labels, target)
+                    if self.kind == "run_off"
+                    else schemes.plurality_radii_to(held.votes, held.labels, target)
+                )
+            return self._radii_to[target], self._radii_to[target]
+        answered = self.answers == target
+        return np.where(answered, -1, low), np.where(answered, -1, high)
+
+    def _proved_radii(self, given: Given) -> Counts:
+        """Return how many hash values never let a label pass the answer, (points, labels)."""
+        held, found = self.ballots, self._label_radii.copy()
+        if "logs" not in given.proof:
+            return found
+        logs = given.array("logs", np.int64, 2)
+        rows, weights = given.array("rows", np.int32), given.array("weights", np.uint16, 2)
+        fits = logs.shape[1] == 5 and weights.shape[1] == held.parts
+        need(fits, "its logs of hash values do not match the ballots")
+        row, weight = 0, 0
+        for point, label, edits, many, weighed in logs.tolist():
+            inside = 0 <= point < held.points and 0 <= label < held.labels
+            need(
+                inside and 0 <= edits <= held.parts,
+                f"a log is for an invalid test point {point}, label {label} or "
+                f"number of edits {edits}",
+            )
+            whole = min(many, weighed) >= 0 and row + many <= len(rows)
+            need(
+                whole and weight + weighed <= len(weights),
+                f"the log of test point {point}, label {label} is truncated",
+            )
+            row, weight = row + many, weight + weighed
+            one = schemes.passing_stake(held.votes[point], held.labels, label, edits, self.offsets)
+            try:
+                show_no_more_lost(one, 0, given.ask)
+            except Rejected as error:
+                raise Rejected(
+                    f"test point {point}: it is not ruled out that {edits} hash values let label "
+                    f"{label} win: {error}"
+                ) from None
+            found[point, label] = max(found[point, label], edits)
+        return found
+
+    def _survived(self, given: Given) -> Counts:
+        """Return how many units each answer survives according to a proof, or else 0."""
+        held = self.ballots
+        found = np.zeros(held.points, np.int64)
+        if "survived" not in given.proof:
+            return found
+        said = given.array("survived", np.int64, 2)
+        need(said.shape[1] == 2, "its list of what answers survive is not pairs of numbers")
+        for point, edits in said.tolist():
+            inside = 0 <= point < held.points and 0 <= edits <= held.parts
+            need(
+                inside, f"its proof is for an invalid test point {point} or number of edits {edits}"
+            )
+            try:
+                show_no_more_lost(self.run_off_stake(np.array([point]), edits), 0, given.ask)
+            except Rejected as error:
+                raise Rejected(
+                    f"it is not shown that test point {point} survives {edits} edits: {error}"
+                ) from None
+            found[point] = max(found[point], edits)
+        return found
+
+    def _falls(self, point: int, units: Counts, target: int | None) -> bool:
+        """Recount, and return whether units change an answer; with a target, make it the answer."""
+        held = self.ballots
+        if target is not None:
+            if self.answers[point] == target:
+                return True
+            stake = schemes.forcing_stake(
+                held.votes[point], held.labels, len(units), target, self.offsets
+            )
+        elif self.is_run_off:
+            stake = self.run_off_stake(np.array([point]), len(units))
+        else:
+            ballot, counted = held.votes[[point]], np.ones(1, np.bool_)
+            stake = schemes.plurality_stake(ballot, held.labels, counted, len(units), self.offsets)
+        return len(stake.lost(units)) > 0
+
+    def _attacked(self, given: Given, target: int | None = None) -> Counts:
+        """Return upper bounds of the hash values each answer survives, from attacks: (points,)."""
+        held = self.ballots
+        # Poisoning everything changes any answer.
+        most = np.full(held.points, held.parts - 1, np.int64)
+        if "attacks" not in given.proof:
+            return most
+        attacks, values = given.array("attacks", np.int64, 2), given.array("values", np.int32)
+        need(attacks.shape[1] == 2, "its attacks are not pairs of numbers")
+        wrong, start = "changes no answer" if target is None else "does not force the answer", 0
+        for point, count in attacks.tolist():
+            own = values[start : start + count] if count >= 0 else values[:0]
+            start += max(count, 0)
+            need(
+                0 <= point < held.points and len(own) == count,
+                f"an attack is on an invalid test point {point}, or does not "
+                f"have {count} hash values",
+            )
+            need(
+                (own >= 0) & (own < held.parts),
+                f"an attack on test point {point} uses a hash value that does not exist",
+            )
+            distinct = np.unique(own).astype(np.int64)
+            need(self._falls(point, distinct, target), f"an attack on test point {point} {wrong}")
+            most[point] = min(most[point], len(distinct) - 1)
+        return most
+
+    def _forced(self, target: int, given: Given) -> tuple[Counts, Counts]:
+        """Return bounds of the changes that never force an answer of members with thresholds.
+
+        Votes that make the label win bound the cost from above. If thresholds are not exact, fewer
+        than b changes never cause a vote, and other numbers suffice.
+        """
+        held, (too_little, enough) = self.ballots, self.withstood
+        low, high = np.zeros(held.points, np.int64), np.full(held.points, FAR)
+        if "prices" not in given.proof:
+            return low, high
+        places, prices = given.array("points", np.int64), given.array("prices", np.int64, 3)
+        cast, own = given.array("votes", np.int32, 2), len(places)
+        fits = prices.shape[::2] == (own, held.labels) and cast.shape == (own, held.parts)
+        need(fits, "its prices and votes do not match the ballots")
+        there = ((places >= 0) & (places < held.points)).all()
+        there &= ((cast >= 0) & (cast < held.labels)).all()
+        need(there, "its votes are for labels or test points that do not exist")
+        for at, point in enumerate(places.tolist()):
+            costs = too_little[point].astype(np.int64)
+            low[point] = max(low[point], schemes.forcing_cost(costs, target, prices[at]) - 1)
+            paid = enough[point].astype(np.int64)[np.arange(held.parts), cast[at]]
+            wins = np.bincount(cast[at], minlength=held.labels).argmax() == target
+            if wins and (paid != NEVER).all():
+                high[point] = min(high[point], int(paid.sum()) - 1)
+        return low, high
+
+
+def ballots(given: Given) -> Ballots:
+    """Read ballots, with the statement's declarations about their hash; they must be consistent."""
+    read = read_ballots(given.file())
+    origin, said = read.origin, dict[str, Any]()
+    word = given.word("hash", "label_independent", "reads_label")
+    if word is not None:
+        reads = word == "reads_label"
+        if origin.hash_reads_label not in (None, reads):
+            raise Rejected(f"{read.source} contradicts 'hash = {word}'")
+        said["hash_reads_label"] = reads
+        given.tell(f"{read.source}: taken on trust: hash = {word}")
+    if given.values.get("offsets") is not None:
+        offsets = _whole_numbers(given, "offsets")
+        if set(origin.offsets) not in (set(), set(offsets)):
+            raise Rejected(f"{read.source} has offsets other than {list(offsets)}")
+        said["offsets"] = offsets
+        given.tell(f"{read.source}: taken on trust: offsets = {list(offsets)}")
+    if given.values.get("families") is not None:
+        families = _whole_numbers(given, "families")
+        if origin.families not in ((), families):
+            raise Rejected(f"{read.source} has families other than {list(families)}")
+        said["families"] = families
+        given.tell(f"{read.source}: taken on trust: families = {list(families)}")
+    return replace(read, origin=replace(origin, **said)) if said else read
+
+
+def _whole_numbers(given: Given, name: str) -> tuple[int, ...]:
+    """Return a list argument as integers."""
+    listed = given.values[name]
+    if not isinstance(listed, tuple) or not all(isinstance(each, Range) for each in listed):
+        raise Rejected(f"'{name}' is not a list of numbers")
+    known = [each.exact_value for each in listed]
+    if not all(each.denominator == 1 for each in known):
+        raise Rejected(f"'{name}' contains a number that is not whole")
+    return tuple(each.numerator for each in known)
+
+
+def dpa(given: Given) -> Vote:
+    """Read ballots of a partition; members may themselves survive some edits."""
+    held = _ballots(given)
+    certified = given.word("members", "fragile", "certified") == "certified"
+    refuse_for_edits(held, certified=certified)
+    if not certified:
+        return Vote("dpa", held)
+    need(held.thresholds is not None, f"{held.source} has no thresholds")
+    return Vote("thresholds", held)
+
+
+def ss_dpa(given: Given) -> Vote:
+    """Read ballots of members that see all samples and the labels of a part."""
+    held = _ballots(given)
+    refuse_for_relabels(held)
+    return Vote("ss_dpa", held)
+
+
+def finite_aggregation(given: Given) -> Vote:
+    """Read ballots of members over which each sample is spread."""
+    held = _ballots(given)
+    refuse_for_edits(held, spread=True)
+    need(held.origin.offsets != (), f"{held.source}: the offsets of its hash are not known")
+    given.word("certificate", "exact", "published")
+    return Vote("finite_aggregation", held)
+
+
+def hash_bagging(given: Given) -> Vote:
+    """Read ballots of families; an edit reaches one member of each."""
+    held = _ballots(given)
+    refuse_for_edits(held, families=True)
+    need(held.origin.families != (), f"{held.source}: the families of its members are not known")
+    return Vote("hash_bagging", held)
+
+
+def run_off(given: Given) -> Vote:
+    """Read ballots with scores, for run-offs."""
+    held = _ballots(given)
+    refuse_for_edits(held, spread=True)
+    if held.scores is None:
+        raise Rejected(f"{held.source} has no scores, which a run-off needs")
+    schemes.refuse_scores(held.votes, held.scores, held.source)
+    if held.labels > _MOST_LABELS:
+        raise Rejected(f"{held.source}: {held.labels} labels are too many for a run-off")
+    given.word("certificate", "exact", "published")
+    if not is_spread(held):
+        return Vote("run_off", held)
+    need(held.origin.offsets != (), f"{held.source}: the offsets of its hash are not known")
+    return Vote("spread_run_off", held)
+
+
+def certified_accuracy(given: Given) -> Range:
+    """Return the share of points answered correctly under any changes, one point at a time."""
+    vote = vote_of(given)
+    # An answer that survives any number of changes has the radius `FAR`.
+    edits = min(threat_of(given, vote), FAR)
+    counted, right = counted_of(given, vote), vote.right
+    lower, upper = vote.bounds(given, edits)
+    return share_of((right & (lower >= edits))[counted], (right & (upper >= edits))[counted])
+
+
+def targeted_robustness(given: Given) -> Range:
+    """Return the share of points with other answers that no changes turn into a given label."""
+    vote = vote_of(given)
+    edits = min(threat_of(given, vote), FAR)
+    target = label_of(given, "to", vote.ballots)
+    if target is None:
+        raise Rejected("'to' is missing")
+    others = counted_of(given, vote) & (vote.answers != target)
+    if not others.any():
+        raise Rejected(f"{vote.ballots.source}: every point is already answered {target}")
+    lower, upper = vote.bounds_to(target, given)
+    return share_of((lower >= edits)[others], (upper >= edits)[others])
+
+
+def median_radius(given: Given) -> Range:
+    """Return how many changes half of the test points survive with correct answers; -1 for none."""
+    vote = vote_of(given)
+    parts = _unit(given, vote)
+    counted = counted_of(given, vote)
+    among, points = vote.right & counted, int(np.count_nonzero(counted))
+    low, high = (_median(radii[among], points) for radii in vote.bounds(given))
+    return _changes(low, high, parts)
+
+
+def radius(given: Given) -> Range:
+    """Return how many changes leave the answer at a test point unchanged."""
+    vote = vote_of(given)
+    parts, point = _unit(given, vote), _point(given, vote)
+    target = label_of(given, "to", vote.ballots)
+    lower, upper = vote.bounds(given) if target is None else vote.bounds_to(target, given)
+    return _changes(int(lower[point]), int(upper[point]), parts)
+
+
+def answered_right(given: Given) -> bool:
+    """Return whether a test point is answered with its true label."""
+    vote = vote_of(given)
+    return bool(vote.right[_point(given, vote)])
+
+
+def test_points(given: Given) -> range:
+    """Return the numbers of the test points."""
+    return range(_ballots(given).points)
+
+
+def collective_accuracy(given: Given) -> Range:
+    """Return the share of test points that stay correct under any one attack on all of them.
+
+    The proof has ``units``, an attack (parts or hash values; with thresholds a part once for each
+    of its changes), and ``upper``, the most points that an attack loses; either may be missing.
+    With the arrays of a sum, ``upper`` is the sum of what batches of points lose.
+    """
+    vote = vote_of(given)
+    held, changes = vote.ballots, threat_of(given, vote)
+    counted = counted_of(given, vote)
+    right, points = int(np.count_nonzero(vote.right & counted)), int(np.count_nonzero(counted))
+    if vote.kind == "thresholds":
+        # Changes beyond each member's largest threshold are of no use.
+        most_useful = int(vote.withstood[0].max(axis=(0, 2)).astype(np.int64).sum())
+    else:
+        most_useful = max(vote.sizes)
+    budget = min(changes, most_useful)
+    stake = vote.stake(counted, budget)
+    lost = _attack_loss(given, vote, stake, counted, budget)
+    most = _most_lost(given, stake, held.points)
+    need(lost <= most, f"an attack loses {lost} points, although at most {most} can be lost")
+    return Range(Fraction(right - most, points), Fraction(right - lost, points))
+
+
+def _attack_loss(given: Given, vote: Vote, stake: Stake, counted: Flags, budget: int) -> int:
+    """Return how many points a proof's attack loses, by thresholds known to suffice."""
+    if "units" not in given.proof:
+        return 0
+    held, units = vote.ballots, given.array("units", np.int64)
+    need(
+        (units >= 0) & (units < held.parts),
+        f"its attack poisons units that are not among the {held.parts} that exist",
+    )
+    if vote.kind != "thresholds":
+        distinct = np.unique(units)
+        family = np.repeat(np.arange(len(vote.sizes)), vote.sizes)
+        spent = np.bincount(family[distinct]).max(initial=0)
+        each = " of each family" if len(vote.sizes) > 1 else ""
+        need(
+            spent <= budget,
+            f"its attack poisons {spent} units of {held.parts}, but at most {budget}{each} "
+            "are allowed",
+        )
+        return len(stake.lost(distinct))
+    need(
+        len(units) <= budget,
+        f"its attack changes {len(units)} parts; at most {budget} are allowed",
+    )
+    stake = schemes.threshold_stake(
+        held.votes, vote.withstood[1], held.labels, counted & vote.right, budget
+    )
+    return len(stake.lost(stake.paid(np.bincount(units, minlength=held.parts))))
+
+
+def _most_lost(given: Given, stake: Stake, points: int) -> int:
+    """Return an upper bound of the points that one attack can lose."""
+    if "upper" not in given.proof:
+        return stake.count
+    upper = int(given.array("upper", np.int64, 0))
+    possible = 0 <= upper <= points
+    need(possible, f"its proof states that {upper} points can be lost, which is impossible")
+    if upper >= stake.count:
+        return stake.count
+    if all(name in given.proof for name in SUMMED):
+        shown = show_sum(stake, given.proof, given.ask)
+        stated = f"its proof states that at most {upper} points are lost, but its sum is {shown}"
+        need(shown <= upper, stated)
+        return min(shown, stake.count)
+    try:
+        show_no_more_lost(stake, upper, given.ask)
+    except Rejected as error:
+        raise Rejected(
+            f"it is not shown that no attack loses more than {upper} points: {error}"
+        ) from None
+    return upper
+
+
+def vote_of(given: Given) -> Vote:
+    """Return the vote of a call."""
+    vote = given.values.get("votes")
+    if not isinstance(vote, Vote):
+        raise Rejected("'votes' is not a vote")
+    counted = [threat for threat in THREATS if threat in given.values]
+    threat = counted[0] if counted else given.word("against", *THREATS)
+    if not threat or vote.kind != "thresholds" or threat == vote.threat:
+        return vote
+    return Vote(vote.kind, vote.ballots, threat)
+
+
+def threat_of(given: Given, vote: Vote) -> int:
+    """Return how many parts a call's changes reach, and report why."""
+    counted = [threat for threat in THREATS if threat in given.values]
+    need(len(counted) == 1, "expected exactly one kind of change")
+    return _reported_reach(given, vote, counted[0]) * given.whole(counted[0])
+
+
+def _unit(given: Given, vote: Vote) -> int:
+    own = "relabels" if vote.kind == "ss_dpa" else "edits"
+    return _reported_reach(given, vote, given.word("against", *THREATS) or own)
+
+
+def _reported_reach(given: Given, vote: Vote, threat: str) -> int:
+    """Return how many parts one change reaches, and report why."""
+    parts, why = reach_of(vote.ballots, vote.kind, threat)
+    most = f"{parts} part{'s' * (parts != 1)} of "
+    most += (
+        f"each of {len(vote.sizes)} families" if vote.kind == "hash_bagging" else "the training set"
+    )
+    given.tell(f"{threat}: each changes at most {most}: {why}")
+    for line in rests_on(vote.ballots, vote.kind):
+        given.tell(line)
+    return parts
+
+
+def _ballots(given: Given) -> Ballots:
+    return given.value_of_kind("ballots", Ballots, "table of ballots")
+
+
+def _point(given: Given, vote: Vote) -> int:
+    point = given.values.get("point")
+    if type(point) is not int or not 0 <= point < vote.ballots.points:
+        raise Rejected(f"{vote.ballots.source} has no such test point")
+    return point
+
+
+def counted_of(given: Given, vote: Vote) -> Flags:
+    """Return which test points count, shape (points,): all, or those of one true label."""
+    label = label_of(given, "label", vote.ballots)
+    if label is None:
+        return np.ones(vote.ballots.points, np.bool_)
+    counted: Flags = vote.ballots.truth == label
+    if not counted.any():
+        raise Rejected(f"{vote.ballots.source} has no test point with true label {label}")
+    return counted
+
+
+def label_of(given: Given, name: str, held: Ballots) -> int | None:
+    """Return a label given by number or name; None if absent."""
+    value, names = given.values.get(name), held.origin.label_names
+    if value is None:
+        return None
+    if isinstance(value, Text):
+        found = [label for label, each in enumerate(names) if each == value.value]
+        if len(found) != 1:
+            raise Rejected(f"{held.source} does not have exactly one label {value.value!r}")
+        return found[0]
+    label = given.whole(name)
+    if label >= held.labels:
+        raise Rejected(f"{held.source} has no label {label}")
+    if names and names[label] != str(label) and str(label) in names:
+        raise Rejected(f"{held.source}: {label} is the number of one label and the name of another")
+    return label
+
+
+def share_of(certain: Flags, possible: Flags) -> Range:
+    """Return a share between that of the certain points and that of the possible ones."""
+    low, high = (Fraction(int(np.count_nonzero(each)), len(each)) for each in (certain, possible))
+    return Range(low, high)
+
+
+def _median(radii: Counts, points: int) -> int:
+    """Return the greatest radius that at least half of all points have; -1 if there is none."""
+    half = (points + 1) // 2
+    return int(np.sort(radii)[len(radii) - half]) if len(radii) >= half else -1
+
+
+def _changes(low: int, high: int, parts: int) -> Range:
+    """Return the range of changes that these numbers of edits allow; -1 stays -1."""
+    upper = math.inf if high >= FAR else Fraction(high if high < 0 else high // parts)
+    return Range(Fraction(low if low < 0 else low // parts), upper)

@@ -1,1 +1,0 @@
-"""Claims about votes of base classifiers, counted again in integers."""
