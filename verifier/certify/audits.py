@@ -12,7 +12,7 @@ from scipy.special import betaincinv
 
 from leaveout.kernel.numbers import Floats
 from leaveout.kernel.tails import MOST_TRIALS, exceeds, is_rare
-from leaveout.kernel.values import Arrays, Ask
+from leaveout.kernel.values import Arrays
 
 _LEAST_LEVEL = 1e-200
 """Special functions lose digits at lower levels, which nobody needs."""

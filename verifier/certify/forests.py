@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.kernel.forests import AWAY, BOUND, EXACT, MONOTONE, Block
-from leaveout.kernel.values import Arrays, Ask
+from leaveout.kernel.values import Arrays
 
 _FACTORS = (1.0, 0.5, 0.75, 0.25, 1.5)
 """Multiples of the member's margin to subtract, in the order in which they are tried."""

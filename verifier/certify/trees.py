@@ -91,19 +91,16 @@ class TreeAnswers:
         return {"share": share, "cz": cz, "cd": cd}
 
     def _split(self, known: Arrays) -> Arrays:
-        nodes = known["nodes"]
-        self._left -= len(nodes)
-        if self._left < 0:
-            return {}
-        found = dict(split(known))
-        if self._used is not None:
-            for i, node in enumerate(nodes.tolist()):
-                tries = self._tries.get(node, 0)
-                if tries < 2:
-                    # The whole leaf again, with more multipliers.
-                    self._tries[node] = tries + 1
-                    found["point"][i] = known["lower"][i, found["index"][i]]
-        return found
+        found, nodes = dict(split(known)), known["nodes"].tolist()
+        for i, node in enumerate(nodes):
+            tries = self._tries.get(node, 0)
+            if self._used is not None and tries < 2:
+                # The whole leaf again, with more multipliers.
+                self._tries[node] = tries + 1
+                found["point"][i] = known["lower"][i, found["index"][i]]
+            else:
+                self._left -= 1
+        return found if self._left >= 0 else {}
 
 
 def _expanded(part: TreePart, members: int) -> TreePart:

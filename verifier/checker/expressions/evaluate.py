@@ -225,9 +225,7 @@ class Evaluation:
         def make() -> object:
             values = {name: self.value(each, bound) for name, each in part.given.items()}
             proof = self.proof(key_of(part.number, mentioned)) if _has_key(mentioned) else {}
-            given = Given(
-                values, proof, self.confidence, self.told.append, known.ask, self.exact
-            )
+            given = Given(values, proof, self.confidence, self.told.append, known.ask, self.exact)
             found = known.check(given)
             right = {"number": Range, "claim": bool | None}.get(known.result)
             if right is not None and not isinstance(found, right):
