@@ -25,11 +25,10 @@ TINY = 2.0**-1000
 
 
 def need(holds: Any, what: str) -> None:
-    """Raise unless all of some truth values are true; anything else is no truth value."""
-    holds = np.asarray(holds)
-    if holds.dtype != np.bool_:
-        raise TypeError(f"{what}: {holds.dtype} is not a truth value")
-    if not holds.all():
+    """Raise unless everything holds; what is no number does not."""
+    if isinstance(holds, tuple | list | dict | set | str):
+        raise TypeError(f"{what}: {type(holds).__name__} is not a truth value")
+    if not np.all(holds):
         raise Rejected(what)
 
 

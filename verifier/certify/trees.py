@@ -83,7 +83,8 @@ class TreeAnswers:
         if self._used is not None:
             low, high, p, q = (known["state"][:, i] for i in (LOW, HIGH, P, Q))
             bends = ~((low >= q) | (high <= -p))
-            for i, node in enumerate(nodes.tolist()):
+            for i in np.flatnonzero(there).tolist():
+                node = int(nodes[i])
                 needed = (np.zeros_like(bends[i]), bends[i], np.ones_like(bends[i]))
                 own = needed[self._tries.get(node, 0)]
                 self._used.neurons[node] = np.flatnonzero(own)
