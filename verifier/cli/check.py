@@ -57,9 +57,8 @@ def check(
         bool,
         typer.Option(
             "--exact",
-            help="Compute sums and products of claims over networks in integers, so that only "
-            "the network's own float32 rounding is estimated; about ten times slower. "
-            "Values kept between two formulas are rounded outwards to float64.",
+            help="Prove leaks of linear models in whole numbers, without any rounding, up to "
+            "10,000 rows.",
         ),
     ] = False,
 ) -> None:
@@ -69,9 +68,9 @@ def check(
     the public key), the digest of every file, and that the attestation matches the results. It then
     reads the questions from the specification itself, and the certificate must prove the answers.
 
-    The check reads networks and families from their files and uses no code of the search: it
-    computes or checks every region, bound and multiplier, including rounding. It trusts the readers
-    of ONNX and family files, numpy, and that the runtime computes in float32.
+    The check rests on a small kernel that searches nothing: it checks every region, bound and
+    multiplier, including rounding, and believes no hint. Trusted besides: the readers of ONNX and
+    family files, numpy, and that the runtime computes in float32.
 
     For example: leaveout verify idp.spec --certificate idp.cert, then leaveout check idp.cert
 
