@@ -26,7 +26,7 @@ TINY = 2.0**-1000
 
 def need(holds: Any, what: str) -> None:
     """Raise unless everything holds; what is no number does not."""
-    if isinstance(holds, tuple | dict | set | str):
+    if isinstance(holds, tuple | dict | set):
         raise TypeError(f"{what}: {type(holds).__name__} is not a truth value")
     if not np.all(holds):
         raise Rejected(what)
