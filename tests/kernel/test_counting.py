@@ -40,7 +40,7 @@ def test_an_attack_is_recounted():
     for _ in range(60):
         stake = random_stake(rng)
         for chosen in every_attack(stake):
-            assert len(stake.lost(chosen)) == lost_to(stake, chosen)
+            assert len(stake.lost_points(chosen)) == lost_to(stake, chosen)
 
 
 @pytest.mark.parametrize("kind", KINDS)
