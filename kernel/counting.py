@@ -9,7 +9,7 @@ else that must be found are hints; any of them may be wrong, and then prove less
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -121,9 +121,12 @@ class Stake:
 
     @property
     def arrays(self) -> Arrays:
-        """The stake as those who answer questions see it."""
-        names = "gains", "needs", "pairs", "points", "quotas", "family", "cost", "group"
-        return {"offsets": np.array(self.offsets), **{name: getattr(self, name) for name in names}}
+        """The stake as those who answer questions see it, who cannot change it."""
+        found = {"offsets": np.array(self.offsets)}
+        for name in ("gains", "needs", "pairs", "points", "quotas", "family", "cost", "group"):
+            found[name] = getattr(self, name).view()
+            found[name].flags.writeable = False
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,6 +375,7 @@ class Log:
     """Hints of a tree's nodes, one after another: flat arrays, of which each node takes its own."""
 
     def __init__(self, stake: Stake, answer: Arrays) -> None:
+        need(isinstance(answer, Mapping), "a log is not arrays by name")
         for array in answer.values():
             fine = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iu"
             need(fine, "a log is not lists of whole numbers")
