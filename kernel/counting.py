@@ -9,7 +9,7 @@ else that must be found are hints; any of them may be wrong, and then prove less
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -101,19 +101,19 @@ class Stake:
             total += np.roll(gains, -offset, axis=0)
         return total
 
-    def reached(self, choice: int) -> Counts:
+    def members_of(self, choice: int) -> Counts:
         """Return the members that a choice reaches."""
         return (choice + np.array(self.offsets)) % len(self.gains)
 
-    def lost(self, choices: Counts) -> Counts:
+    def lost_points(self, choices: Counts) -> Counts:
         """Recount: return the points that an attack loses."""
         if len(self.offsets) > 1:
-            choices = np.unique([self.reached(each) for each in choices.tolist()])
+            choices = np.unique([self.members_of(each) for each in choices.tolist()])
         met = self.gains[choices.astype(np.int64)].sum(axis=0, dtype=np.int64) >= self.needs
         lost = np.logical_and.reduceat(met, starts(self.pairs)) if len(met) else met
         return np.unique(self.points[lost])
 
-    def paid(self, spent: Counts) -> Counts:
+    def choices_paid(self, spent: Counts) -> Counts:
         """Return the dearest choice of each group that this much, spent on groups, pays."""
         paid = np.flatnonzero(self.cost <= spent[self.group])
         dearest: Counts = paid[np.append(np.diff(self.group[paid]) != 0, True)[: len(paid)]]
@@ -121,9 +121,12 @@ class Stake:
 
     @property
     def arrays(self) -> Arrays:
-        """The stake as those who answer questions see it."""
-        names = "gains", "needs", "pairs", "points", "quotas", "family", "cost", "group"
-        return {"offsets": np.array(self.offsets), **{name: getattr(self, name) for name in names}}
+        """The stake as those who answer questions see it, who cannot change it."""
+        found = {"offsets": np.array(self.offsets)}
+        for name in ("gains", "needs", "pairs", "points", "quotas", "family", "cost", "group"):
+            found[name] = getattr(self, name).view()
+            found[name].flags.writeable = False
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +153,7 @@ class Hint:
     rows: Counts  # shape (open pairs,): which of its demands a pair counts by
     forms: Counts  # shape (open pairs,): which shares; see `_shares`
     prices: Counts  # shape (families,)
-    kept: Counts | None  # shape (members,): see `_overlapped`
+    kept: Counts | None  # shape (members,): see `_overlaps`
     branch: Counts  # free choices
 
 
@@ -236,7 +239,7 @@ def _least_costs(stake: Stake, node: Node, gains: Gains) -> Counts:
     return least_cost(np.array(prices), node.needs)
 
 
-def _overlapped(stake: Stake, node: Node, kept: Counts) -> tuple[Gains, Counts]:
+def _overlaps(stake: Stake, node: Node, kept: Counts) -> tuple[Gains, Counts]:
     """Return gains and the need of the one demand, where some gains of members count only once.
 
     A member that gains a counts a - y once, whatever reaches it, and y for each choice that does:
@@ -305,7 +308,7 @@ def shares_at(stake: Stake, node: Node, gains: Gains, least: Counts, hint: Hint)
         key = first + hint.rows
         needs = node.needs
         if hint.kept is not None:
-            gains, needs = _overlapped(stake, node, hint.kept)
+            gains, needs = _overlaps(stake, node, hint.kept)
         paid = stake.cost[node.free, None], least[key]
         shares = _shares(gains[:, key], needs[key], hint.forms, wholes, choices, paid)
     found: Counts = np.maximum.reduceat(shares, own, axis=1)
@@ -359,7 +362,7 @@ def divide(
         others = open_ & (stake.group[node.free] != stake.group[choice])
         reached = node.reached.copy()
         if len(reached):
-            reached[stake.reached(choice)] = True
+            reached[stake.members_of(choice)] = True
         needs, free = node.needs - gains[at].astype(np.int64), node.free[others]
         children.append(Node(node.rows, needs, free, left, reached, node.lost))
     rest = replace(node, free=node.free[open_])
@@ -372,6 +375,7 @@ class Log:
     """Hints of a tree's nodes, one after another: flat arrays, of which each node takes its own."""
 
     def __init__(self, stake: Stake, answer: Arrays) -> None:
+        need(isinstance(answer, Mapping), "a log is not arrays by name")
         for array in answer.values():
             fine = isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind in "iu"
             need(fine, "a log is not lists of whole numbers")

@@ -70,7 +70,7 @@ def unit_stake(
     return stake if kept.all() else stake.of_pairs(kept)
 
 
-def joined(stakes: list[Stake], points: Counts) -> Stake:
+def join_stakes(stakes: list[Stake], points: Counts) -> Stake:
     """Return stakes of the same choices side by side."""
     before = np.cumsum([0, *(len(each.points) for each in stakes)])
     first = stakes[0]
@@ -106,7 +106,7 @@ def plurality_stake(
             needs, pairs = gaps[own, to] + 1, np.arange(len(own))
             found.append(unit_stake(gains, needs, pairs, own + at.start, budget, offsets, sizes))
             points.append(found[-1].points)
-    return joined(found, np.concatenate(points))
+    return join_stakes(found, np.concatenate(points))
 
 
 def passing_stake(
@@ -464,7 +464,7 @@ def run_off_stake(
                     owners.append(point)
                     total += own.gains.size
                     need(total <= _ROOM, "run-offs can be lost in too many ways to check")
-    return joined(found, np.array(owners, np.int64))
+    return join_stakes(found, np.array(owners, np.int64))
 
 
 def _run_off_demands(
@@ -514,23 +514,25 @@ def _published_radii(
         short: Counts = counts[rows, other] - counts[rows, one] + (other < one)
         return short
 
-    def survived(gains: Gains, needs: Counts) -> Counts:
+    def survived_by(gains: Gains, needs: Counts) -> Counts:
         return survived_units(gains, needs, offsets, (members,))
 
-    alone = [survived(passing_gains(votes, answers, a), ahead(a, answers)) for a in range(labels)]
+    alone = [
+        survived_by(passing_gains(votes, answers, a), ahead(a, answers)) for a in range(labels)
+    ]
     found = np.full(points, members - 1, np.int64)
     for a in range(labels):
         preferred = _prefer(scores, a, answers)
         lacks = (members + (a > answers) + 1) // 2 - preferred.sum(axis=1)
-        wins = survived(1 - preferred.astype(np.int8), lacks)
-        enters = survived(passing_gains(votes, rival, a), ahead(a, rival))
+        wins = survived_by(1 - preferred.astype(np.int8), lacks)
+        enters = survived_by(passing_gains(votes, rival, a), ahead(a, rival))
         final = np.maximum(wins, np.where(rival == a, -1, enters))
         found = np.where(answers == a, found, np.minimum(found, final))
         for b in range(a + 1, labels):
             gains = (
                 1 + 2 * (votes == answers[:, None]).astype(np.int8) - (votes == a) - (votes == b)
             )
-            both = survived(gains, ahead(a, answers) + ahead(b, answers))
+            both = survived_by(gains, ahead(a, answers) + ahead(b, answers))
             both = np.maximum(both, np.maximum(alone[a], alone[b]))
             apart = (answers != a) & (answers != b)
             found = np.where(apart, np.minimum(found, both), found)

@@ -22,9 +22,16 @@ from leaveout.kernel.counting import (
     show_sum,
 )
 from leaveout.kernel.numbers import Rejected, need
+from leaveout.kernel.threats import (
+    THREATS,
+    is_spread,
+    reach_of,
+    refuse_for_edits,
+    refuse_for_relabels,
+    rests_on,
+    withstood,
+)
 from leaveout.kernel.values import Given, Range, Text
-
-THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 
 Kind = Literal[
     "dpa",
@@ -41,133 +48,6 @@ _MOST_LABELS = 500
 
 SUMMED = ("batches", "uppers", "taken", "counted")
 """Arrays of a proof by a sum."""
-
-
-def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
-    """Return the most parts that one change reaches, and why.
-
-    A sample is in the part selected by its hash, whatever else the training set contains. So
-    inserting or removing a sample changes one part; a modification removes and inserts, perhaps in
-    two parts; a relabelled sample stays in its part if the hash does not read the label.
-    """
-    if kind == "thresholds":
-        return change_of(ballots, threat)
-    if kind == "ss_dpa" and threat != "relabels":
-        raise Rejected(f"members that all see every sample do not withstand {threat}")
-    if threat in ("edits", "insertions", "removals"):
-        return 1, "the sample is in the part that its hash selects"
-    if threat == "modifications":
-        return 2, "it is a removal and an insertion, and the sample may move to another part"
-    if kind == "ss_dpa" and ballots.origin.method in (None, "ss_dpa"):
-        return 1, "members see all samples, but the labels of their own part only"
-    reads = ballots.origin.hash_reads_label
-    if reads is None:
-        raise Rejected(
-            f"{ballots.source} does not state whether its hash reads labels, so it is not known "
-            "what a relabel reaches"
-        )
-    if reads:
-        return 2, "the hash reads the label, so the sample may move to another part"
-    return 1, "the hash does not read the label, so the sample stays in its part"
-
-
-def change_of(ballots: Ballots, threat: str) -> tuple[int, str]:
-    """Return the most changes counted by thresholds that one change amounts to, and why."""
-    own, origin = ballots.origin.thresholds_against or "edits", ballots.origin
-    within = ballots.parts == 1 or origin.hash_reads_label is False
-    if own == "edits":
-        if threat == "modifications" and ballots.parts > 1:
-            return 2, "thresholds count edits, and it is a removal and an insertion, anywhere"
-        if threat == "relabels" and not within:
-            return 2, "thresholds count edits, and it is a removal and an insertion"
-        if threat in ("modifications", "relabels"):
-            return 1, "thresholds count edits, and it is two edits of its part"
-        return 1, "thresholds count edits, and it is one edit"
-    if threat != own:
-        raise Rejected(f"{ballots.source}: thresholds that count {own} do not cover {threat}")
-    if own == "relabels" and not within:
-        raise Rejected(
-            f"{ballots.source}: thresholds count relabels that stay in their part, but the hash "
-            "may read labels"
-        )
-    return 1, f"thresholds count {own}"
-
-
-def withstood(ballots: Ballots, threat: str) -> tuple[schemes.Thresholds, schemes.Thresholds]:
-    """Return which changes are too few for each vote of members, and which suffice.
-
-    Each is an array like the thresholds: fewer changes than the first never suffice, as many as the
-    second do, unless it is -1.
-    """
-    thresholds, origin = ballots.thresholds, ballots.origin
-    if thresholds is None:
-        raise Rejected(f"{ballots.source} has no thresholds")
-    parts, _ = change_of(ballots, threat)
-    if threat == (origin.thresholds_against or "edits"):
-        most = origin.thresholds_exact_to
-        if most is None:
-            return thresholds, thresholds
-        return thresholds, np.where(thresholds <= most, thresholds, np.int32(NEVER))
-    # It is never known that fewer edits of another kind would suffice.
-    enough = np.where(thresholds == 0, 0, NEVER).astype(np.int32)
-    if threat in ("modifications", "relabels") and parts == 1:
-        halves = np.where(thresholds < 0, thresholds, thresholds - thresholds // 2)
-        return halves.astype(np.int32), enough
-    return thresholds, enough
-
-
-def is_spread(ballots: Ballots) -> bool:
-    """Return whether a sample may reach several members."""
-    return ballots.origin.method == "finite_aggregation" or len(ballots.origin.offsets) > 1
-
-
-def refuse_for_edits(
-    ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
-) -> None:
-    """Refuse ballots where one edit reaches more members than expected."""
-    method, source = ballots.origin.method, ballots.source
-    if not certified:
-        _refuse_alone(ballots)
-    need(method != "ss_dpa", f"{source}: one edit reaches all of its members (SS-DPA)")
-    fine = spread or not is_spread(ballots)
-    need(fine, f"{source}: one edit reaches several of its members (Finite Aggregation)")
-    several = method == "hash_bagging" or len(ballots.origin.families) > 1
-    need(families or not several, f"{source}: one edit reaches several members (hash bagging)")
-
-
-def refuse_for_relabels(ballots: Ballots) -> None:
-    """Refuse ballots where one relabel may reach more than one member."""
-    _refuse_alone(ballots)
-    origin, source = ballots.origin, ballots.source
-    if origin.hash_reads_label:
-        raise Rejected(f"{source}: its hash reads labels, so a relabel may move a sample")
-    if origin.distinct_samples is False:
-        raise Rejected(f"{source}: some rows of the training set are one sample")
-    if is_spread(ballots):
-        raise Rejected(f"{source}: one relabel reaches several of its members")
-    if origin.method == "hash_bagging" or len(origin.families) > 1:
-        raise Rejected(f"{source}: one relabel reaches a member of each of its families")
-
-
-def _refuse_alone(ballots: Ballots) -> None:
-    alone = f"{ballots.source}: has 1 part, so one change could change every answer"
-    need(ballots.parts > 1, alone)
-
-
-def rests_on(ballots: Ballots, kind: str) -> list[str]:
-    """Return the unchecked assumptions about the ballots' origin, one per line."""
-    origin, name, found = ballots.origin, ballots.source, []
-    if origin.method is None:
-        found.append(
-            "how the members were trained; that a sample reaches no other members than stated"
-        )
-    if kind == "ss_dpa":
-        if origin.hash_reads_label is None:
-            found.append("a relabelled sample stays in its part")
-        if origin.distinct_samples is None:
-            found.append("no two rows of the training set are one sample")
-    found += [each.text for each in origin.assumptions if not each.checked]
-    return [f"{name}: taken on trust: {each}" for each in found]
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,9 +153,9 @@ class Vote:
         """Return bounds of how many edits each answer survives, shape (points,)."""
         held = self.ballots
         if self.kind == "finite_aggregation":
-            return self._proved_radii(given).min(axis=1), self._attacked(given)
+            return self._proved_radii(given).min(axis=1), self._attack_bounds(given)
         if self.kind == "spread_run_off":
-            return np.maximum(self.radii, self._survived(given)), self._attacked(given)
+            return np.maximum(self.radii, self._survivals(given)), self._attack_bounds(given)
         if self.kind == "run_off" and edits is not None and "radii" not in self.__dict__:
             most = np.full(held.points, min(edits, held.parts), np.int64)
             falls = schemes.run_off_falls(held.votes, self._scores, held.labels, most)
@@ -299,9 +179,9 @@ class Vote:
         if self.kind == "finite_aggregation":
             # To become the answer, the label must at least pass the present answer.
             low = self._proved_radii(given)[:, target]
-            high = self._attacked(given, target)
+            high = self._attack_bounds(given, target)
         elif self.kind == "thresholds":
-            low, high = self._forced(target, given)
+            low, high = self._forcing_bounds(target, given)
         else:
             if target not in self._radii_to:
                 self._radii_to[target] = (
@@ -347,7 +227,7 @@ class Vote:
             found[point, label] = max(found[point, label], edits)
         return found
 
-    def _survived(self, given: Given) -> Counts:
+    def _survivals(self, given: Given) -> Counts:
         """Return how many units each answer survives according to a proof, or else 0."""
         held = self.ballots
         found = np.zeros(held.points, np.int64)
@@ -383,9 +263,9 @@ class Vote:
         else:
             ballot, counted = held.votes[[point]], np.ones(1, np.bool_)
             stake = schemes.plurality_stake(ballot, held.labels, counted, len(units), self.offsets)
-        return len(stake.lost(units)) > 0
+        return len(stake.lost_points(units)) > 0
 
-    def _attacked(self, given: Given, target: int | None = None) -> Counts:
+    def _attack_bounds(self, given: Given, target: int | None = None) -> Counts:
         """Return upper bounds of the hash values each answer survives, from attacks: (points,)."""
         held = self.ballots
         # Poisoning everything changes any answer.
@@ -412,7 +292,7 @@ class Vote:
             most[point] = min(most[point], len(distinct) - 1)
         return most
 
-    def _forced(self, target: int, given: Given) -> tuple[Counts, Counts]:
+    def _forcing_bounds(self, target: int, given: Given) -> tuple[Counts, Counts]:
         """Return bounds of the changes that never force an answer of members with thresholds.
 
         Votes that make the label win bound the cost from above. If thresholds are not exact, fewer
@@ -624,7 +504,7 @@ def _attack_loss(given: Given, vote: Vote, stake: Stake, counted: Flags, budget:
             f"its attack poisons {spent} units of {held.parts}, but at most {budget}{each} "
             "are allowed",
         )
-        return len(stake.lost(distinct))
+        return len(stake.lost_points(distinct))
     need(
         len(units) <= budget,
         f"its attack changes {len(units)} parts; at most {budget} are allowed",
@@ -632,7 +512,7 @@ def _attack_loss(given: Given, vote: Vote, stake: Stake, counted: Flags, budget:
     stake = schemes.threshold_stake(
         held.votes, vote.withstood[1], held.labels, counted & vote.right, budget
     )
-    return len(stake.lost(stake.paid(np.bincount(units, minlength=held.parts))))
+    return len(stake.lost_points(stake.choices_paid(np.bincount(units, minlength=held.parts))))
 
 
 def _most_lost(given: Given, stake: Stake, points: int) -> int:

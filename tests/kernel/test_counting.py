@@ -40,7 +40,7 @@ def test_an_attack_is_recounted():
     for _ in range(60):
         stake = random_stake(rng)
         for chosen in every_attack(stake):
-            assert len(stake.lost(chosen)) == lost_to(stake, chosen)
+            assert len(stake.lost_points(chosen)) == lost_to(stake, chosen)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -221,3 +221,25 @@ def test_a_fault_of_the_kernel_is_seen(faulty):
 def test_no_fault_is_seen_without_one():
     rng = np.random.default_rng(5)
     assert not any(false_claim_shown(counting, rng) for _ in range(150))
+
+
+def test_anything_may_be_answered_and_nothing_of_the_kernel_is_changed():
+    rng, asked = np.random.default_rng(6), 0
+    for _ in range(200):
+        stake = random_stake(rng)
+        most = worst(stake)
+        if not certify.write_tree(stake, most):
+            continue
+
+        def meddling(what, known):
+            for array in known.values():
+                if array.flags.owndata or array.dtype.kind != "i":
+                    continue
+                with pytest.raises(ValueError, match="read-only"):
+                    array += 1
+            return
+
+        with pytest.raises(Rejected, match="arrays by name"):
+            counting.show_no_more_lost(stake, most, meddling)
+        asked += 1
+    assert asked > 20

@@ -16,7 +16,7 @@ from leaveout.models.votes import Ballots, write_ballots
 from support import children
 from support.snapshots import passages
 
-ROOMS = ("bab", "encoders", "models", "solvers", "specs", "verifier", "src", "editors")
+ROOMS = ("bab", "encoders", "models", "kernel", "solvers", "specs", "verifier", "src", "editors")
 PAGE = "CONTRIBUTING.md"
 
 

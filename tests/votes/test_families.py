@@ -13,8 +13,9 @@ from leaveout.encoders.votes.plurality import family_attack, family_radii, recou
 from leaveout.errors import BallotError, LeaveoutError
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.schemes import label_radii
+from leaveout.kernel.threats import refuse_for_edits, refuse_for_relabels
 from leaveout.kernel.values import Given
-from leaveout.kernel.votes import Vote, refuse_for_edits, refuse_for_relabels
+from leaveout.kernel.votes import Vote
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import Status, find_solver
 from leaveout.verifier.checker import check

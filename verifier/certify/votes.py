@@ -72,13 +72,13 @@ def answer(what: str, known: Arrays) -> Arrays:
 def hints(work: float) -> Ask:
     """Return what answers a question of the kernel about votes, or raises `TooLongError`."""
 
-    def answered(what: str, known: Arrays) -> Arrays:
+    def reply(what: str, known: Arrays) -> Arrays:
         stake = _stake_of(known)
         if what == "sum":
             return _sum_hint(stake, known["weights"].astype(np.int64))
         return write_tree(stake, int(known["upper"]), work) or {}
 
-    return answered
+    return reply
 
 
 def kernel_vote(kind: Kind, ballots: Ballots, threat: str = "edits") -> Vote:
@@ -169,7 +169,7 @@ def _hint(
     points = len(np.unique(stake.points[stake.pairs[node.rows]]))
     start = Hint(
         np.full(points, WEIGHT), rows, forms, np.zeros(len(stake.quotas), np.int64),
-        _kept(stake, node), none,
+        _overlap_weights(stake, node), none,
     )  # fmt: skip
     hint, weights = _better(stake, node, gains, least, start, upper, turns)
     total, more = heaviest(stake, node, weights, hint.prices)
@@ -179,11 +179,11 @@ def _hint(
         return hint, []
     fits = more > most - total
     if not stake.overlaps or fits.all():
-        hint = _branched(stake, node, hint, weights, np.flatnonzero(fits), most)
+        hint = _divide_by_weight(stake, node, hint, weights, np.flatnonzero(fits), most)
     return hint, divide(stake, node, gains, least, hint, upper)
 
 
-def _branched(
+def _divide_by_weight(
     stake: Stake, node: Node, hint: Hint, weights: Counts, fits: Counts, most: int
 ) -> Hint:
     """Return a hint with the choices that divide a node: those without which too little is left."""
@@ -210,7 +210,7 @@ def _gains_of_members(stake: Stake, node: Node) -> Counts:
     return gains
 
 
-def _kept(stake: Stake, node: Node) -> Counts | None:
+def _overlap_weights(stake: Stake, node: Node) -> Counts | None:
     """Return weights of members where gains of several choices overlap."""
     if not stake.overlaps:
         return None

@@ -64,7 +64,10 @@ def test_attacks_are_recounted_by_every_vote():
             answers = {int(np.bincount(cast, minlength=9).argmax()) for cast in product(*allowed)}
             expected.append(np.bincount(row).argmax() == right and bool(answers - {int(right)}))
         stake = prices_of(votes, truth, thresholds, case["labels"], len(units))
-        assert stake.lost(stake.paid(spent)).tolist() == np.flatnonzero(expected).tolist()
+        assert (
+            stake.lost_points(stake.choices_paid(spent)).tolist()
+            == np.flatnonzero(expected).tolist()
+        )
         lost += sum(expected)
     assert lost > 20
 

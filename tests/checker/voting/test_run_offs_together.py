@@ -36,7 +36,7 @@ def test_recounts_and_bounds_are_those_of_every_ranking():
             for units in combinations(range(truth.parts), budget):
                 freed = np.unique(np.add.outer(units, truth.offsets) % truth.parts)
                 lost = [point for point, sets in falls.items() if sets[as_bits(freed)]]
-                assert stake.lost(np.array(units)).tolist() == lost
+                assert stake.lost_points(np.array(units)).tolist() == lost
                 most = max(most, len(lost))
             assert stake.count >= most
             for upper in range(len(points) + 1):

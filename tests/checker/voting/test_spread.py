@@ -83,7 +83,7 @@ def test_published_edits_are_those_of_the_paper_and_attacks_are_recounted():
         for values in combinations(range(len(ballot)), 2):
             expected = any(passes(ballot, labels, offsets, values, each) for each in others)
             stake = plurality_stake(ballot[None], labels, np.ones(1, np.bool_), 2, offsets)
-            assert bool(len(stake.lost(np.array(values)))) == expected
+            assert bool(len(stake.lost_points(np.array(values)))) == expected
 
 
 def test_larger_radii_are_proved_again():

@@ -42,7 +42,7 @@ def enumerated(votes, truth, labels, budget, offsets):
                 for cast in product(range(labels), repeat=len(freed))
             )
         ]
-        assert stake.lost(np.array(units)).tolist() == lost
+        assert stake.lost_points(np.array(units)).tolist() == lost
         most = max(most, len(lost))
     return most
 

@@ -1,0 +1,142 @@
+"""What one change of the training set reaches among the members, and ballots that are refused."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.kernel.ballots import NEVER, Ballots
+from leaveout.kernel.numbers import Rejected, need
+
+Thresholds: TypeAlias = NDArray[np.int32]
+
+THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
+
+
+def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
+    """Return the most parts that one change reaches, and why.
+
+    A sample is in the part selected by its hash, whatever else the training set contains. So
+    inserting or removing a sample changes one part; a modification removes and inserts, perhaps in
+    two parts; a relabelled sample stays in its part if the hash does not read the label.
+    """
+    if kind == "thresholds":
+        return change_of(ballots, threat)
+    if kind == "ss_dpa" and threat != "relabels":
+        raise Rejected(f"members that all see every sample do not withstand {threat}")
+    if threat in ("edits", "insertions", "removals"):
+        return 1, "the sample is in the part that its hash selects"
+    if threat == "modifications":
+        return 2, "it is a removal and an insertion, and the sample may move to another part"
+    if kind == "ss_dpa" and ballots.origin.method in (None, "ss_dpa"):
+        return 1, "members see all samples, but the labels of their own part only"
+    reads = ballots.origin.hash_reads_label
+    if reads is None:
+        raise Rejected(
+            f"{ballots.source} does not state whether its hash reads labels, so it is not known "
+            "what a relabel reaches"
+        )
+    if reads:
+        return 2, "the hash reads the label, so the sample may move to another part"
+    return 1, "the hash does not read the label, so the sample stays in its part"
+
+
+def change_of(ballots: Ballots, threat: str) -> tuple[int, str]:
+    """Return the most changes counted by thresholds that one change amounts to, and why."""
+    own, origin = ballots.origin.thresholds_against or "edits", ballots.origin
+    within = ballots.parts == 1 or origin.hash_reads_label is False
+    if own == "edits":
+        if threat == "modifications" and ballots.parts > 1:
+            return 2, "thresholds count edits, and it is a removal and an insertion, anywhere"
+        if threat == "relabels" and not within:
+            return 2, "thresholds count edits, and it is a removal and an insertion"
+        if threat in ("modifications", "relabels"):
+            return 1, "thresholds count edits, and it is two edits of its part"
+        return 1, "thresholds count edits, and it is one edit"
+    if threat != own:
+        raise Rejected(f"{ballots.source}: thresholds that count {own} do not cover {threat}")
+    if own == "relabels" and not within:
+        raise Rejected(
+            f"{ballots.source}: thresholds count relabels that stay in their part, but the hash "
+            "may read labels"
+        )
+    return 1, f"thresholds count {own}"
+
+
+def withstood(ballots: Ballots, threat: str) -> tuple[Thresholds, Thresholds]:
+    """Return which changes are too few for each vote of members, and which suffice.
+
+    Each is an array like the thresholds: fewer changes than the first never suffice, as many as the
+    second do, unless it is -1.
+    """
+    thresholds, origin = ballots.thresholds, ballots.origin
+    if thresholds is None:
+        raise Rejected(f"{ballots.source} has no thresholds")
+    parts, _ = change_of(ballots, threat)
+    if threat == (origin.thresholds_against or "edits"):
+        most = origin.thresholds_exact_to
+        if most is None:
+            return thresholds, thresholds
+        return thresholds, np.where(thresholds <= most, thresholds, np.int32(NEVER))
+    # It is never known that fewer edits of another kind would suffice.
+    enough = np.where(thresholds == 0, 0, NEVER).astype(np.int32)
+    if threat in ("modifications", "relabels") and parts == 1:
+        halves = np.where(thresholds < 0, thresholds, thresholds - thresholds // 2)
+        return halves.astype(np.int32), enough
+    return thresholds, enough
+
+
+def is_spread(ballots: Ballots) -> bool:
+    """Return whether a sample may reach several members."""
+    return ballots.origin.method == "finite_aggregation" or len(ballots.origin.offsets) > 1
+
+
+def refuse_for_edits(
+    ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
+) -> None:
+    """Refuse ballots where one edit reaches more members than expected."""
+    method, source = ballots.origin.method, ballots.source
+    if not certified:
+        _refuse_alone(ballots)
+    need(method != "ss_dpa", f"{source}: one edit reaches all of its members (SS-DPA)")
+    fine = spread or not is_spread(ballots)
+    need(fine, f"{source}: one edit reaches several of its members (Finite Aggregation)")
+    several = method == "hash_bagging" or len(ballots.origin.families) > 1
+    need(families or not several, f"{source}: one edit reaches several members (hash bagging)")
+
+
+def refuse_for_relabels(ballots: Ballots) -> None:
+    """Refuse ballots where one relabel may reach more than one member."""
+    _refuse_alone(ballots)
+    origin, source = ballots.origin, ballots.source
+    if origin.hash_reads_label:
+        raise Rejected(f"{source}: its hash reads labels, so a relabel may move a sample")
+    if origin.distinct_samples is False:
+        raise Rejected(f"{source}: some rows of the training set are one sample")
+    if is_spread(ballots):
+        raise Rejected(f"{source}: one relabel reaches several of its members")
+    if origin.method == "hash_bagging" or len(origin.families) > 1:
+        raise Rejected(f"{source}: one relabel reaches a member of each of its families")
+
+
+def _refuse_alone(ballots: Ballots) -> None:
+    alone = f"{ballots.source}: has 1 part, so one change could change every answer"
+    need(ballots.parts > 1, alone)
+
+
+def rests_on(ballots: Ballots, kind: str) -> list[str]:
+    """Return the unchecked assumptions about the ballots' origin, one per line."""
+    origin, name, found = ballots.origin, ballots.source, []
+    if origin.method is None:
+        found.append(
+            "how the members were trained; that a sample reaches no other members than stated"
+        )
+    if kind == "ss_dpa":
+        if origin.hash_reads_label is None:
+            found.append("a relabelled sample stays in its part")
+        if origin.distinct_samples is None:
+            found.append("no two rows of the training set are one sample")
+    found += [each.text for each in origin.assumptions if not each.checked]
+    return [f"{name}: taken on trust: {each}" for each in found]
