@@ -139,6 +139,23 @@ def test_what_is_asked_cannot_be_written_to():
         tried(forests, box, label, upper, trees, ask)
 
 
+def test_answers_are_recorded_and_replayed():
+    record = []
+
+    def keep(what, known):
+        record.append(rules_of_boxes(what, known))
+        return record[-1]
+
+    questions = [each[:5] for seed in range(6) for each in proved(seed)]
+    for each in questions:
+        tried(*each, keep)
+    answers = iter(record)
+    for each in questions:
+        tried(*each, lambda what, known: next(answers))
+    assert next(answers, None) is None
+    assert len(record) > 10
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_trees_of_boxes_that_are_changed_prove_nothing_false(seed):
     rng = np.random.default_rng(seed)
