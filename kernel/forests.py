@@ -29,7 +29,7 @@ from leaveout.kernel.values import Ask
 Array = NDArray[Any]
 
 BOUND, AWAY, MONOTONE, EXACT = range(4)
-"""The rules of a box and a rival; see `_check`."""
+"""The rules of a box and a rival; see `check_boxes`."""
 
 _STEEPEST, _AT_ONCE = 2.0**10, 2**19
 
@@ -96,7 +96,7 @@ def prove(
                 leaf, low, high = leaf[there], low[there], high[there]
                 for at, some in _blocks(cells, low, high):
                     block = Block.of(claim, forests, number, some, low[at], high[at])
-                    _check(block, leaf[at], ask)
+                    check_boxes(block, leaf[at], ask)
             except Rejected as error:
                 raise Rejected(f"{claim.names[member]}, {error}") from None
             member, node, cut = member + 1, node + len(own), cut + many
@@ -224,7 +224,7 @@ def _hint(found: object, name: str, kind: type[np.generic], shape: tuple[int, ..
     return array.copy()
 
 
-def _check(block: Block, nodes: Ints, ask: Ask) -> None:
+def check_boxes(block: Block, nodes: Ints, ask: Ask) -> None:
     """Check that no box has a leak with a confidence above the bound, by one rule a rival.
 
     A member that answers d has a margin of the label c over d of at most 0; a leak's confidence is

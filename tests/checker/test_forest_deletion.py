@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
-from leaveout.kernel.deletion import first_apart, hold_against, read_changes
+from leaveout.kernel.deletion import Forest, caches_sound, first_apart, hold_against, read_changes
 from leaveout.kernel.forest_growth import train, without
 from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.values import Given
 from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.checker import RejectedError, check
 from leaveout.verifier.run import verify
@@ -206,6 +207,9 @@ def test_a_wrong_number_in_a_forest_file_is_told(folder, part, change):
     found = first_apart(wrong, train(wrong))
     assert found is not None
     assert "tree 0" in found
+    caches_sound(Given({"forest": Forest(held)}))
+    with pytest.raises(Rejected, match="tree 0"):
+        caches_sound(Given({"forest": Forest(wrong)}))
     assert wrong.digest != held.digest
 
 

@@ -206,3 +206,14 @@ def test_a_file_has_groups_where_its_version_has(tmp_path, version, lacks, both)
         read_forest(path)
     with pytest.raises(ForestError):
         load_ensemble(path)
+
+
+def test_the_kernel_refuses_arrays_that_their_digest_does_not_fit(saved):
+    _, path = saved
+    manifest, arrays = parts(path)
+    write(path, manifest, arrays, sign=False)
+    assert len(read_forest(path).names) == 198
+    arrays["X"][0, 0] += 1.0
+    write(path, manifest, arrays, sign=False)
+    with pytest.raises(Rejected, match="do not match"):
+        read_forest(path)

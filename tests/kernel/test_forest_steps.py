@@ -13,7 +13,7 @@ from leaveout.kernel.forest_file import Settings, read_forest
 from leaveout.kernel.forest_growth import grow, train
 from leaveout.kernel.forest_members import Inputs
 from leaveout.kernel.forest_splits import Data, Sets
-from leaveout.kernel.forests import AWAY, BOUND, EXACT, MONOTONE, cover
+from leaveout.kernel.forests import AWAY, BOUND, EXACT, MONOTONE, Block, check_boxes, cover
 from leaveout.kernel.numbers import Rejected
 from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.certify.forests import rules_of_boxes
@@ -139,6 +139,23 @@ def test_what_is_asked_cannot_be_written_to():
         tried(forests, box, label, upper, trees, ask)
 
 
+def test_answers_are_recorded_and_replayed():
+    record = []
+
+    def keep(what, known):
+        record.append(rules_of_boxes(what, known))
+        return record[-1]
+
+    questions = [each[:5] for seed in range(6) for each in proved(seed)]
+    for each in questions:
+        tried(*each, keep)
+    answers = iter(record)
+    for each in questions:
+        tried(*each, lambda what, known: next(answers))
+    assert next(answers, None) is None
+    assert len(record) > 10
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_trees_of_boxes_that_are_changed_prove_nothing_false(seed):
     rng = np.random.default_rng(seed)
@@ -218,6 +235,66 @@ def test_sets_without_a_row_are_grown_as_if_it_had_never_been_there():
             assert written(nodes, 1 + row) == expected == written(linked, 1)
             compared += len(expected)
     assert compared > 2000
+
+
+def by_hand(one, other, label, upper, trees, rule, over=0, factor=0.0, meets=None):
+    """Check one box of cells, one a tree, by one rule for all rivals."""
+    one, other = np.array(one), np.array(other)
+    shape = 1, one.shape[1]
+    met = np.ones((1, len(one)), bool) if meets is None else np.array([meets])
+    first = np.arange(len(one))
+    block = Block(label, upper, trees, 1e-14, met, first, one, other)
+    answer = {
+        "rule": np.full(shape, rule, np.int8),
+        "over": np.full(shape, over, np.int32),
+        "factor": np.full(shape, factor),
+    }
+    check_boxes(block, np.zeros(1, np.int64), lambda what, known: answer)
+
+
+def test_no_rule_overlooks_that_the_label_loses():
+    # The forest answers 0 with a confidence of 0.25, the member 1.
+    one, other = [[0.5, 0.25, 0.25]], [[0.125, 0.25, 0.625]]
+    by_hand(one, other, 0, 0.25, (1, 1), EXACT)
+    by_hand(one, other, 0, 0.25 + 1e-9, (1, 1), BOUND, 1)
+    for rule, factor in ((MONOTONE, 0.0), (AWAY, 1.0), (EXACT, 0.0), (BOUND, 0.0)):
+        with pytest.raises(Rejected, match="not ruled out"):
+            by_hand(one, other, 0, 0.2, (1, 1), rule, 1, factor)
+    # A member that only gives the label more answers it.
+    by_hand(one, [[0.75, 0.125, 0.125]], 0, -1e-9, (1, 1), MONOTONE)
+    # The rival gains nothing, the label loses.
+    with pytest.raises(Rejected, match="not ruled out"):
+        by_hand([[0.5, 0.5]], [[0.25, 0.5]], 0, -1e-9, (1, 1), MONOTONE)
+
+
+def test_division_by_another_number_of_trees_may_make_a_tie():
+    low = next(x for x in 1.5 + 2.0**-52 * np.arange(99) if x / 3 == np.nextafter(x, 2.0) / 3)
+    sums = [[low, float(np.nextafter(low, 2.0))], [0.0, 0.0], [0.0, 0.0]]
+    # One tree answers 1; as the first of three trees, the same shares answer 0.
+    with pytest.raises(Rejected, match="not ruled out"):
+        by_hand(sums, sums, 1, -1e-9, (1, 3), MONOTONE)
+    with pytest.raises(Rejected, match="not ruled out"):
+        by_hand(sums, sums, 1, -1e-9, (1, 3), EXACT)
+    by_hand(sums, sums, 1, -1e-9, (1, 1), EXACT)
+    by_hand(sums, sums, 1, -1e-9, (1, 1), MONOTONE)
+
+
+@pytest.mark.parametrize("rule", [BOUND, AWAY, EXACT])
+def test_a_tree_that_no_input_reaches_is_none_that_adds_nothing(rule):
+    one = [[1.0, 0.0], [0.0, 1.0]]
+    with pytest.raises(Rejected, match="no input reaches"):
+        by_hand(one, one, 0, 2.0, (2, 2), rule, 1, 1.0, [True, False])
+
+
+def test_being_confident_over_the_label_itself_says_nothing():
+    with pytest.raises(Rejected, match="confident over"):
+        by_hand([[0.75, 0.25]], [[0.0, 1.0]], 0, 0.1, (1, 1), BOUND, 0)
+
+
+def test_the_bound_of_a_margin_is_no_excuse_for_a_rival():
+    # Without its own margin, the sum must be below 0, not below the bound.
+    with pytest.raises(Rejected, match="not ruled out"):
+        by_hand([[0.75, 0.25]], [[0.5, 0.5]], 0, 0.3, (1, 1), AWAY, 1, 1.0)
 
 
 def test_thresholds_between_adjacent_numbers_are_those_of_the_file(tmp_path):
