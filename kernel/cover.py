@@ -471,7 +471,7 @@ class Walk:
         inherited = [
             np.stack([parent.kept[part][i] for parent, i, _, _ in taken]) for part in (0, 1)
         ]
-        there = (self.tree.kind[names] != ROOT)[:, None] & self.rows.asked(case, room)
+        there = (self.tree.kind[names] != ROOT)[:, None] & self.rows.which_asked(case, room)
         least = self.rows.least(case, self.upper, room)
         nodes.learn(
             there & nodes.alive[:, None],
@@ -518,7 +518,7 @@ class Walk:
         """Bound what each case asks, cut to where that can be met, and keep it for children."""
         slopes = np.zeros((len(case), self.rows.most_asked, self.net.inputs))
         constant = np.zeros(slopes.shape[:2])
-        asked = self.rows.asked(case, slopes.shape[1])
+        asked = self.rows.which_asked(case, slopes.shape[1])
         least = self.rows.least(case, self.upper, slopes.shape[1])
         for k in range(slopes.shape[1]):
             some = asked[:, k] & nodes.alive

@@ -200,7 +200,7 @@ class Rounding:
                 self._finite &= reach < _LARGEST
                 own = np.count_nonzero((step.matrix != 0).any(axis=0), axis=0).max(initial=0)
                 terms[k] = terms[first] + (0 if step.moves else int(own) + 1)
-                added = 0 * most if step.moves else _added(most, least, count, reach)
+                added = 0 * most if step.moves else _rounding(most, least, count, reach)
                 error = self._through(plus + minus, error) + added
             elif step.sign:
                 second = step.sources[1]
@@ -209,7 +209,7 @@ class Rounding:
                 most, least = up + more, down + less
                 # It may be computed as one sum with its inputs.
                 terms[k] = 1 + terms[first] + terms[second]
-                added = _added(most, least, np.full_like(most, terms[k]), np.ones(len(most)))
+                added = _rounding(most, least, np.full_like(most, terms[k]), np.ones(len(most)))
                 error = error + self._error[second] + added
             else:
                 low, high = region.low[layer], region.high[layer]
@@ -269,7 +269,7 @@ class Rounding:
         return found
 
 
-def _added(most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
+def _rounding(most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
     """Bound the rounding of sums by their positive and negative parts; underflow by ``reach``."""
     products = (1 + _MORE) * (most + least)
     sums = terms * np.maximum(most, least)

@@ -150,7 +150,7 @@ class Points:
         return max([1, *(len(a.members) for a in self.applications if a.members is not None)])
 
     @property
-    def hidden(self) -> int:
+    def hidden_width(self) -> int:
         """The number of hidden neurons of the joint network."""
         return sum(layer.bias.shape[1] for layer in self._joint(False).first[:-1])
 

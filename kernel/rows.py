@@ -72,7 +72,7 @@ class Rows:
         own = [self.errors[self.case(each)] for each in case.tolist()]
         return np.stack([np.pad(each, (0, widest - len(each))) for each in own])
 
-    def asked(self, case: Integers, room: int) -> Flags:
+    def which_asked(self, case: Integers, room: int) -> Flags:
         """Return which rows and sums each case has, shape (n, room)."""
         return np.asarray(self._first[case, :room] >= 0)
 

@@ -41,7 +41,7 @@ class TreeAnswers:
     """
 
     def __init__(self, part: TreePart, members: int, hidden: int, used: Used | None = None) -> None:
-        self._part, self._hidden, self._used = _expanded(part, members), hidden, used
+        self._part, self._hidden, self._used = _expand(part, members), hidden, used
         self._left = SPLITS * (1 + len(part) // 400)
         self._tries: dict[int, int] = {}
         if not part.multipliers.fits(hidden):
@@ -104,7 +104,7 @@ class TreeAnswers:
         return found if self._left >= 0 else {}
 
 
-def _expanded(part: TreePart, members: int) -> TreePart:
+def _expand(part: TreePart, members: int) -> TreePart:
     """Return a tree whose sets are all listed."""
     if not len(part):
         raise Rejected("the tree has no nodes")

@@ -284,7 +284,7 @@ class _Checker:
         part = self.certificate.tree(claim.tree, leaks=False)
         points = read_points(claim, self._shelf)
         ask = TreeAnswers(
-            part, points.claim.members, points.claim.hidden, self._use(claim.tree, part)
+            part, points.claim.members, points.claim.hidden_width, self._use(claim.tree, part)
         )
         leaves = points.claim.check(ask, self._report(claim.name, None))
         return leaves, PointsSubject(claim.name, points)

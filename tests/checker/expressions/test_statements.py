@@ -77,7 +77,7 @@ def sampled(given: Given) -> Range:
 @pytest.fixture(autouse=True)
 def table(monkeypatch):
     made = {
-        name: Known(f"{__name__}:{name}", "number", ("edits",), name == "sampled", ("edits",))
+        name: Known(f"{__name__}:{name}", "number", ("edits",), ("edits",), name == "sampled")
         for name in ("share", "vague", "proved", "sampled")
     }
     checks = {name: globals()[name] for name in made}
