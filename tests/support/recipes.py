@@ -15,7 +15,7 @@ from docs.pages import ROOT, blocks, text_of
 from support import children
 
 PAGE = "CONTRIBUTING.md"
-ROOMS = ("bab", "encoders", "models", "solvers", "specs", "verifier", "src")
+ROOMS = ("bab", "encoders", "kernel", "models", "solvers", "specs", "verifier", "src")
 
 
 def steps(heading: str) -> list[str]:
