@@ -170,23 +170,3 @@ def shrink(
             lower[part, at] = np.maximum(lower[part, at], np.nextafter(first, -np.inf))
             upper[part, at] = np.minimum(upper[part, at], np.nextafter(last, np.inf))
     return lower, upper, empty
-
-
-def ends_over(
-    shifted: tuple[Table, ...],
-    slopes: Floats,  # shape (r, inputs)
-    lower: Floats,  # shape (inputs,)
-    upper: Floats,  # shape (inputs,)
-) -> Floats:
-    """Return the largest ``slopes y`` over one shifted region with whole listed rows."""
-    ends = np.maximum(slopes * lower, slopes * upper)
-    for table in shifted:
-        ends[:, table.columns] = 0.0
-    total: Floats = ends.sum(axis=1)
-    for table in shifted:
-        step = max(1, _AT_ONCE // len(table.values))
-        for i in range(0, len(slopes), step):
-            part = slice(i, i + step)
-            values = slopes[part][:, table.columns] @ table.values.T
-            total[part] = total[part] + values.max(axis=1)
-    return total

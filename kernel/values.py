@@ -92,14 +92,16 @@ class Range:
         return -self if self.upper <= 0 else Range(Fraction(0), max(-self.lower, self.upper))
 
     def __add__(self, other: Range) -> Range:
-        return Range(_sum(self.lower, other.lower), _sum(self.upper, other.upper))
+        return Range(add_ends(self.lower, other.lower), add_ends(self.upper, other.upper))
 
     def __sub__(self, other: Range) -> Range:
         return self + -other
 
     def __mul__(self, other: Range) -> Range:
         ends = [
-            _product(a, b) for a in (self.lower, self.upper) for b in (other.lower, other.upper)
+            multiply_ends(a, b)
+            for a in (self.lower, self.upper)
+            for b in (other.lower, other.upper)
         ]
         return Range(min(ends), max(ends))
 
@@ -136,7 +138,8 @@ def number(text: str) -> Fraction:
     return Fraction(int(top), int(bottom or 1))
 
 
-def _sum(left: End, right: End) -> End:
+def add_ends(left: End, right: End) -> End:
+    """Add two bounds."""
     # Infinity absorbs any number; a long fraction might not fit into a float.
     for end in (left, right):
         if isinstance(end, float):
@@ -144,7 +147,8 @@ def _sum(left: End, right: End) -> End:
     return left + right
 
 
-def _product(left: End, right: End) -> End:
+def multiply_ends(left: End, right: End) -> End:
+    """Multiply two bounds; 0 times an infinity is 0."""
     if left == 0 or right == 0:
         return Fraction(0)
     if isinstance(left, float) or isinstance(right, float):

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import leaveout
+from leaveout.errors import CertificateError
 from leaveout.models import archive as npz
 from leaveout.verifier.checker import check
-from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.manifest import read_certificate
 
 from support import children

@@ -8,10 +8,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.bab.native.files.manifest_parts import file_part
-from leaveout.errors import ModelError
+from leaveout.errors import ModelError, RejectedError
 from leaveout.models import load_network
 from leaveout.models.onnx.file import check_against_onnxruntime, network_from
-from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.files import FilePart, found_file
 
 from support import networks

@@ -68,16 +68,7 @@ class Question:
 
 def evaluate(program, x):
     """Return the scores of all networks in float64, shape (m, points, labels)."""
-    values = [np.broadcast_to(x, (len(program), *x.shape))]
-    for step in program.steps:
-        first = values[step.sources[0]]
-        if step.matrix is not None:
-            values.append(first @ step.matrix + step.constant[:, None])
-        elif step.sign:
-            values.append(first + step.sign * values[step.sources[1]])
-        else:
-            values.append(np.maximum(first, 0))
-    return values[-1]
+    return layers_of(program, x)[-1]
 
 
 def layers_of(program, x):

@@ -14,10 +14,10 @@ from leaveout.bab.votes.collective_plurality import PluralityProblem, search
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.collective import stakes_of
 from leaveout.encoders.votes.plurality import tally
+from leaveout.errors import RejectedError
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import find_solver
 from leaveout.verifier.checker import check
-from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.run import verify
 
 from attacks.certificate_content import Content

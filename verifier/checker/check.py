@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from leaveout.errors import CertificateError, RejectedError
 from leaveout.kernel.leaks import Leaks
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.values import HeldFile
 from leaveout.verifier.certify.tree_arrays import TreePart
 from leaveout.verifier.certify.trees import TreeAnswers, Used, leak_tree
 from leaveout.verifier.checker.claim_words import PointsSubject
-from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.expressions.parts import StatementPart, ValuesPart
 from leaveout.verifier.checker.expressions.statements import Statements, ValueSubject
 from leaveout.verifier.checker.files import found_file

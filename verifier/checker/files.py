@@ -9,9 +9,9 @@ from pathlib import Path, PurePath
 
 import msgspec
 
+from leaveout.errors import CertificateError, RejectedError
 from leaveout.files import ARCHIVE, open_file
 from leaveout.models.onnx.values import files_of
-from leaveout.verifier.checker.errors import CertificateError, RejectedError
 
 
 class FilePart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.errors import CertificateError, RejectedError
 from leaveout.kernel import deletion, forest_members, forests
 from leaveout.kernel.boxes import Inputs, read_box
 from leaveout.kernel.deletion import Forest
@@ -17,7 +18,6 @@ from leaveout.kernel.forest_file import Answering, Exact, read_forest
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.values import Given as Arguments
 from leaveout.verifier.certify.forests import rules_of_boxes
-from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.files import BoxPart, FilePart, found_file
 from leaveout.verifier.checker.forest_claims import (
     ForestQuestionPart,

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.errors import CertificateError, RejectedError
 from leaveout.kernel.boxes import Inputs, number, read_box, runs
-from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.files import BoxPart, FilePart, found_file
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from leaveout.errors import CertificateError
 from leaveout.files import UnusualFileError
 from leaveout.models.archive import array_names, read_arrays
 from leaveout.verifier.certify.tree_arrays import Numbers, TreeArrays, TreePart
-from leaveout.verifier.checker.errors import CertificateError
 from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.checker.expressions.parts import names as names_of
 from leaveout.verifier.checker.files import BoxPart, FilePart, refuse_repeated

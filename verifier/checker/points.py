@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from leaveout.errors import RejectedError
 from leaveout.kernel import points as kernel
 from leaveout.kernel.boxes import Inputs, read_box
 from leaveout.models.lowering import program_of
-from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.manifest import CasePart, ClaimPart, FormPart
 from leaveout.verifier.checker.readers import Programs, Reader, Shelf
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.errors import RejectedError
 from leaveout.kernel.boxes import Inputs, read_box, runs
 from leaveout.kernel.leaks import Leaks
 from leaveout.models import Family, Members, Network, load_network
 from leaveout.models.lowering import program_of
 from leaveout.verifier.certify.networks import lines_only
-from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.files import found_file
 from leaveout.verifier.checker.manifest import QuestionPart
 from leaveout.verifier.checker.readers import Given, Programs, read_members

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.errors import CertificateError, RejectedError
 from leaveout.kernel.float32 import Program
 from leaveout.models import Family, Manifest, Members, Network, Stack, load_family, load_network
 from leaveout.models.graph import Graph
 from leaveout.models.lowering import program_of
-from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.files import FilePart, found_file
 from leaveout.verifier.checker.manifest import ApplicationPart, FamilyPart
 

@@ -10,10 +10,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.errors import RejectedError
 from leaveout.kernel.boxes import Inputs, runs
 from leaveout.kernel.tails import few_drawn
 from leaveout.kernel.values import number
-from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.manifest import DrawPart, SampledPart
 from leaveout.verifier.checker.question import Question, Subject
 

@@ -7,12 +7,9 @@ import numbers
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TypeAlias
 
+from leaveout.kernel.values import End, add_ends, multiply_ends
 from leaveout.specs.deciders import Decided, Evidence
-
-End: TypeAlias = Fraction | float
-"""A bound: a fraction, or one of the infinities."""
 
 _LONGEST = 4096
 """Bits of a fraction beyond which it is rounded outwards."""
@@ -80,14 +77,14 @@ class Range:
         return Range(Fraction(0), max(-self.lower, self.upper), self.reason)
 
     def __add__(self, other: Range) -> Range:
-        low, high = _sum(self.lower, other.lower), _sum(self.upper, other.upper)
+        low, high = add_ends(self.lower, other.lower), add_ends(self.upper, other.upper)
         return self._tidy(low, high, other)
 
     def __sub__(self, other: Range) -> Range:
         return self + -other
 
     def __mul__(self, other: Range) -> Range:
-        ends = [_product(a, b) for a in self._ends for b in other._ends]
+        ends = [multiply_ends(a, b) for a in self._ends for b in other._ends]
         return self._tidy(min(ends), max(ends), other)
 
     def __truediv__(self, other: Range) -> Range:
@@ -151,22 +148,6 @@ def _end(value: object) -> End:
 
 def _rational(value: float) -> End:
     return value if math.isinf(value) else Fraction(value)
-
-
-def _sum(left: End, right: End) -> End:
-    # An infinity absorbs; float() of a long fraction could overflow.
-    for end in (left, right):
-        if isinstance(end, float):
-            return end
-    return left + right
-
-
-def _product(left: End, right: End) -> End:
-    if left == 0 or right == 0:
-        return Fraction(0)
-    if isinstance(left, float) or isinstance(right, float):
-        return math.inf if (left > 0) == (right > 0) else -math.inf
-    return left * right
 
 
 def _inverse(end: End) -> End:

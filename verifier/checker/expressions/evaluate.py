@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from leaveout.errors import RejectedError
 from leaveout.kernel.values import (
     Compared,
     Given,
@@ -18,7 +19,6 @@ from leaveout.kernel.values import (
     compare,
     number,
 )
-from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS
 from leaveout.verifier.checker.expressions.parts import (
     BinaryPart,

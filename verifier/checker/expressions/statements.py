@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 from numpy.typing import NDArray
 
+from leaveout.errors import RejectedError
 from leaveout.kernel.values import HeldFile, Range, number
-from leaveout.verifier.checker.errors import RejectedError
 from leaveout.verifier.checker.expressions import functions
 from leaveout.verifier.checker.expressions.evaluate import Evaluation, Kept, Steps
 from leaveout.verifier.checker.expressions.functions import FUNCTIONS

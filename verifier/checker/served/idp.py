@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.errors import CertificateError, RejectedError
 from leaveout.kernel.boxes import Inputs, read_box
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.values import Given, HeldFile
@@ -19,7 +20,6 @@ from leaveout.models import Family, Members, Network, load_family, load_network
 from leaveout.models.archive import array_names, read_arrays
 from leaveout.verifier.certify.tree_arrays import TreeArrays
 from leaveout.verifier.certify.trees import TreeAnswers, leak_tree
-from leaveout.verifier.checker.errors import CertificateError, RejectedError
 from leaveout.verifier.checker.files import SERVED, BoxPart, ChoicesPart
 from leaveout.verifier.checker.question import Question, Subject
 
