@@ -408,8 +408,7 @@ class _Family:
             mine = slots[tree.where[slots] >= 0]
             if self.stopped.is_set() or not (len(mine) or self._only[member]):
                 continue
-            for old, new in zip(tree, copy, strict=True):
-                new[: len(old)] = old
+            _copy_arrays(tree, copy)
             trees[index] = copy
             forget(work, trees, mine, index, index + 1, lazy=False)
             lost, after = self._lost[member], trees.addresses[index]
@@ -442,6 +441,11 @@ def _room(changes: int, nodes: int, labels: int) -> Differences:
         np.empty(nodes, np.int32), np.empty(nodes), np.empty(nodes, np.int64),
         np.empty(nodes, np.int64), np.empty((nodes, labels), np.int32), np.zeros(2, np.int64),
     )  # fmt: skip
+
+
+def _copy_arrays(source: tuple[NDArray[Any], ...], into: tuple[NDArray[Any], ...]) -> None:
+    for old, new in zip(source, into, strict=True):
+        new[: len(old)] = old
 
 
 def _resize(out: Differences, changes: int, nodes: int) -> Differences:
