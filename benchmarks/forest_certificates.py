@@ -18,7 +18,7 @@ from sklearn.datasets import make_classification
 
 from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier import verify
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.warm_up import KERNELS
 
 _SIZES = ("569:5:50:10:0.1", "2000:10:50:10:1", "5000:10:50:10:0.1", "20000:20:50:10:0.1")

@@ -35,7 +35,7 @@ from leaveout.bab.native.nodes import Node, Split
 from leaveout.encoders import Box, Choices
 from leaveout.errors import LeaveoutError
 from leaveout.models import Family, load_family, load_network, save_family_file
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.points.proofs import shorten
 
 from attacks.certificate_content import Content

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.model import read_arrays
-from leaveout.kernel.numbers import Floats, Rejected, need
-from leaveout.kernel.tails import band, down, lower_ends, means_above, up
-from leaveout.kernel.values import Ask, Given, Range, hints
+from .model import read_arrays
+from .numbers import Floats, Rejected, need
+from .tails import band, down, lower_ends, means_above, up
+from .values import Ask, Given, Range, hints
 
 ARMS = ("unlearned", "retrained")
 _ROWS: tuple[str, ...] = ("trial", "forgotten", "label", *ARMS)

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from leaveout.kernel.numbers import Rejected, need
-from leaveout.kernel.values import HeldFile
+from .numbers import Rejected, need
+from .values import HeldFile
 
 NEVER = -1
 """The threshold of a vote that no number of changes can cause."""

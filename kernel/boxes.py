@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.numbers import Floats, Rejected
+from .numbers import Floats, Rejected
 
 _LARGEST = float(np.finfo(np.float32).max)
 

@@ -12,10 +12,10 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from leaveout.kernel.design import Region
-from leaveout.kernel.family import Family, Part, Score
-from leaveout.kernel.linear import Curvature, Problem, members, weakest
-from leaveout.kernel.numbers import Floats, gamma, lengths, need, no_less, no_more
+from .design import Region
+from .family import Family, Part, Score
+from .linear import Curvature, Problem, members, weakest
+from .numbers import Floats, gamma, lengths, need, no_less, no_more
 
 Kind = Literal["leave_out", "relabel", "add_one"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

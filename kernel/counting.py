@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.numbers import Rejected, need
-from leaveout.kernel.values import Arrays, Ask
+from .numbers import Rejected, need
+from .values import Arrays, Ask
 
 Votes: TypeAlias = NDArray[np.int32]
 Counts: TypeAlias = NDArray[np.int64]

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.boxes import shrink
-from leaveout.kernel.networks import (
+from .boxes import shrink
+from .networks import (
     ABOVE,
     BELOW,
     HIGH,
@@ -35,9 +35,9 @@ from leaveout.kernel.networks import (
     positive,
     take,
 )
-from leaveout.kernel.numbers import UNIT, Floats, Rejected, gamma, need
-from leaveout.kernel.rows import Rows
-from leaveout.kernel.values import Arrays, Ask
+from .numbers import UNIT, Floats, Rejected, gamma, need
+from .rows import Rows
+from .values import Arrays, Ask
 
 ROOT, INPUT, MEMBERS, PHASE, UNTIED = range(5)
 """How a node was made from its parent."""

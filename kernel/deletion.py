@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.forest_file import PARTS, Answering, Exact, Tree, read_forest
-from leaveout.kernel.forest_growth import train, without
-from leaveout.kernel.forest_splits import Ints
-from leaveout.kernel.numbers import Rejected, need
-from leaveout.kernel.values import Compared, Given
+from .forest_file import PARTS, Answering, Exact, Tree, read_forest
+from .forest_growth import train, without
+from .forest_splits import Ints
+from .numbers import Rejected, need
+from .values import Compared, Given
 
 Array = NDArray[Any]
 

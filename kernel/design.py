@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.numbers import Floats, gamma, lengths, need, no_less
+from .numbers import Floats, gamma, lengths, need, no_less
 
 Integers = NDArray[np.int64]
 

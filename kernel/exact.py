@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.design import Region
-from leaveout.kernel.family import Family
-from leaveout.kernel.linear import Problem
-from leaveout.kernel.model import LinearModel
-from leaveout.kernel.numbers import Floats, Rejected, need
-from leaveout.kernel.tails import sqrt
+from .design import Region
+from .family import Family
+from .linear import Problem
+from .model import LinearModel
+from .numbers import Floats, Rejected, need
+from .tails import sqrt
 
 _BITS = 240
 """Bits after the point of what exponentials give."""

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.design import Region, leaks, shifts
-from leaveout.kernel.linear import Curvature, Members, Problem, measure, members, survey
-from leaveout.kernel.model import LinearModel
-from leaveout.kernel.numbers import Floats, gamma, lengths, need, no_less
+from .design import Region, leaks, shifts
+from .linear import Curvature, Members, Problem, measure, members, survey
+from .model import LinearModel
+from .numbers import Floats, gamma, lengths, need, no_less
 
 Integers = NDArray[np.int64]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leaveout.kernel.networks import Flags, Integers, Layer, positive
-from leaveout.kernel.numbers import Floats, gamma, need
+from .networks import Flags, Integers, Layer, positive
+from .numbers import Floats, gamma, need
 
 UNIT32, TINY32 = 2.0**-24, 2.0**-126
 """Half a unit in the last place of 1, and the least normal number, of float32."""

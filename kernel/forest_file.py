@@ -19,7 +19,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from leaveout.kernel.numbers import Floats, Rejected, need
+from .numbers import Floats, Rejected, need
 
 Array = NDArray[Any]
 

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.forest_file import Exact, Tree, share_of_trees
-from leaveout.kernel.forest_splits import STEP, Data, Decision, Ints, Sets, bits_of, mix, word
-from leaveout.kernel.numbers import Floats, need
+from .forest_file import Exact, Tree, share_of_trees
+from .forest_splits import STEP, Data, Decision, Ints, Sets, bits_of, mix, word
+from .numbers import Floats, need
 
 _SHARE = np.uint64(0xE7037ED1A0B428DB)
 _SIDES = np.array([0xD1B54A32D192ED03, 0xABC98388FB8FAC03], np.uint64)

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.deletion import first_apart
-from leaveout.kernel.forest_file import Answering, Exact, shares, walked_trees
-from leaveout.kernel.forest_growth import Nodes, grow, ranks, sets_of_trees, train
-from leaveout.kernel.forest_splits import Data, Flags, Ints, Sets
-from leaveout.kernel.numbers import UNIT, Floats, need
+from .deletion import first_apart
+from .forest_file import Answering, Exact, shares, walked_trees
+from .forest_growth import Nodes, grow, ranks, sets_of_trees, train
+from .forest_splits import Data, Flags, Ints, Sets
+from .numbers import UNIT, Floats, need
 
 Array = NDArray[Any]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.forest_file import Settings
-from leaveout.kernel.numbers import Floats, need
+from .forest_file import Settings
+from .numbers import Floats, need
 
 Ints = NDArray[np.int64]
 Bits = NDArray[np.uint64]

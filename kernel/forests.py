@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.forest_file import Answering, Exact
-from leaveout.kernel.forest_members import (
+from .forest_file import Answering, Exact
+from .forest_members import (
     Cells,
     Forests,
     Inputs,
@@ -22,9 +22,9 @@ from leaveout.kernel.forest_members import (
     every_label,
     pair,
 )
-from leaveout.kernel.forest_splits import Flags, Ints
-from leaveout.kernel.numbers import Floats, Rejected, need
-from leaveout.kernel.values import Ask
+from .forest_splits import Flags, Ints
+from .numbers import Floats, Rejected, need
+from .values import Ask
 
 Array = NDArray[Any]
 

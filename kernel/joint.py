@@ -13,9 +13,9 @@ from typing import Protocol
 
 import numpy as np
 
-from leaveout.kernel.float32 import Program
-from leaveout.kernel.networks import Integers, Layer
-from leaveout.kernel.numbers import Floats
+from .float32 import Program
+from .networks import Integers, Layer
+from .numbers import Floats
 
 TOGETHER = 64
 """Networks read at once."""

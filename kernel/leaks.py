@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leaveout.kernel.boxes import Inputs
-from leaveout.kernel.cover import Asked, Space, Walk, at_everywhere, read_tree
-from leaveout.kernel.float32 import Program, Region, Rounding
-from leaveout.kernel.joint import TOGETHER, Members
-from leaveout.kernel.networks import HIGH, LOW, Flags, Integers, Layer, Net, P, Q, positive
-from leaveout.kernel.numbers import UNIT, Floats, need
-from leaveout.kernel.rows import CaseRows, Rows
-from leaveout.kernel.values import Ask
+from .boxes import Inputs
+from .cover import Asked, Space, Walk, at_everywhere, read_tree
+from .float32 import Program, Region, Rounding
+from .joint import TOGETHER, Members
+from .networks import HIGH, LOW, Flags, Integers, Layer, Net, P, Q, positive
+from .numbers import UNIT, Floats, need
+from .rows import CaseRows, Rows
+from .values import Ask
 
 
 @dataclass(frozen=True, eq=False)

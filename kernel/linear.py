@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.numbers import (
+from .numbers import (
     EXP,
     PAD,
     TINY,

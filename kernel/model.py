@@ -14,9 +14,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from leaveout.kernel.design import Column, Design
-from leaveout.kernel.linear import Problem
-from leaveout.kernel.numbers import Floats, need
+from .design import Column, Design
+from .linear import Problem
+from .numbers import Floats, need
 
 Integers = NDArray[np.int64]
 

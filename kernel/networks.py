@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.boxes import Inputs, Table, shifted_rows
-from leaveout.kernel.numbers import UNIT, Floats, gamma, need
+from .boxes import Inputs, Table, shifted_rows
+from .numbers import UNIT, Floats, gamma, need
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.refusal import Rejected as Rejected
+from .refusal import Rejected as Rejected
 
 Floats = NDArray[np.float64]
 

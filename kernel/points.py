@@ -9,14 +9,14 @@ from functools import cached_property
 
 import numpy as np
 
-from leaveout.kernel.boxes import Inputs, Table
-from leaveout.kernel.cover import Asked, Space, Walk, at_everywhere, read_tree
-from leaveout.kernel.float32 import Program, Region, Rounding
-from leaveout.kernel.joint import TOGETHER, Joint, Members, join
-from leaveout.kernel.networks import HIGH, LOW, Flags, Integers, Layer, Net, P, Q, positive
-from leaveout.kernel.numbers import UNIT, Floats, gamma, need
-from leaveout.kernel.rows import CaseRows, Rows, add_exactly
-from leaveout.kernel.values import Ask
+from .boxes import Inputs, Table
+from .cover import Asked, Space, Walk, at_everywhere, read_tree
+from .float32 import Program, Region, Rounding
+from .joint import TOGETHER, Joint, Members, join
+from .networks import HIGH, LOW, Flags, Integers, Layer, Net, P, Q, positive
+from .numbers import UNIT, Floats, gamma, need
+from .rows import CaseRows, Rows, add_exactly
+from .values import Ask
 
 Term = tuple[int, int, float]
 

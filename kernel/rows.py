@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leaveout.kernel.networks import Flags, Integers, Net
-from leaveout.kernel.numbers import UNIT, Floats, gamma, need
+from .networks import Flags, Integers, Net
+from .numbers import UNIT, Floats, gamma, need
 
 Form = tuple[Floats, Floats, Floats, Floats]
 """Coefficients of inputs, scores and their change, and a constant, one row a node."""

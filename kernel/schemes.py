@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.counting import (
+from .counting import (
     FAR,
     Counts,
     Flags,
@@ -20,7 +20,7 @@ from leaveout.kernel.counting import (
     most_gained,
     starts,
 )
-from leaveout.kernel.numbers import Rejected, need
+from .numbers import Rejected, need
 
 Scores: TypeAlias = NDArray[np.floating[Any]]
 Thresholds: TypeAlias = NDArray[np.int32]

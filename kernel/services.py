@@ -14,9 +14,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from leaveout.kernel.audits import Counts
-from leaveout.kernel.numbers import Rejected, need
-from leaveout.kernel.tails import (
+from .audits import Counts
+from .numbers import Rejected, need
+from .tails import (
     MOST_TRIALS,
     Enclosure,
     at_least,
@@ -27,7 +27,7 @@ from leaveout.kernel.tails import (
     sqrt,
     upwards,
 )
-from leaveout.kernel.values import Given
+from .values import Given
 
 _MOST = 2**53
 SHARPEST = 4096

@@ -14,8 +14,8 @@ from functools import cache, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.numbers import Floats, need
-from leaveout.kernel.values import Ask, hints
+from .numbers import Floats, need
+from .values import Ask, hints
 
 Enclosure = tuple[Fraction, Fraction]
 

@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.ballots import NEVER, Ballots
-from leaveout.kernel.numbers import Rejected, need
+from .ballots import NEVER, Ballots
+from .numbers import Rejected, need
 
 Thresholds: TypeAlias = NDArray[np.int32]
 

@@ -8,12 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.numbers import Floats, Rejected, need
+from .numbers import Floats, Rejected, need
+
+if TYPE_CHECKING:
+    from .onnx_file import Reader
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -24,6 +27,25 @@ Ask: TypeAlias = Callable[[str, Arrays], Arrays]
 def nothing(what: str, known: Arrays) -> Arrays:
     """Answer no question."""
     return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Topic:
+    """What questions are about: a part of a certificate."""
+
+    kind: str  # leak tree, point tree, bounds, leaf boxes, or the name of a function
+    name: str = ""  # of its arrays in the certificate
+    proof: Arrays = field(default_factory=dict)  # these arrays
+    facts: Mapping[str, int] = field(default_factory=dict)  # label, labels, members, hidden, short
+
+
+Answers: TypeAlias = Callable[[Topic], Ask]
+"""What answers the questions on a topic; it may raise any error."""
+
+
+def no_answers(topic: Topic) -> Ask:
+    """Answer nothing on any topic."""
+    return nothing
 
 
 def hints(ask: Ask, what: str, known: Arrays, *shape: int) -> Floats:
@@ -198,6 +220,8 @@ class Given:
     tell: Callable[[str], None] = lambda line: None
     ask: Ask = nothing
     exact: bool = False
+    answers: Answers = no_answers
+    reader: Reader | None = None
 
     def number(self, name: str) -> Fraction:
         """Return an exactly known number."""

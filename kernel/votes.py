@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from leaveout.kernel import schemes
-from leaveout.kernel.ballots import NEVER, Ballots, read_ballots
-from leaveout.kernel.counting import (
+from . import schemes
+from .ballots import NEVER, Ballots, read_ballots
+from .counting import (
     FAR,
     Counts,
     Flags,
@@ -21,8 +21,8 @@ from leaveout.kernel.counting import (
     show_no_more_lost,
     show_sum,
 )
-from leaveout.kernel.numbers import Rejected, need
-from leaveout.kernel.threats import (
+from .numbers import Rejected, need
+from .threats import (
     THREATS,
     is_spread,
     reach_of,
@@ -31,7 +31,7 @@ from leaveout.kernel.threats import (
     rests_on,
     withstood,
 )
-from leaveout.kernel.values import Given, Range, Text
+from .values import Given, Range, Text
 
 Kind = Literal[
     "dpa",

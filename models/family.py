@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from leaveout.errors import FamilyError
 from leaveout.files import UnusualFileError
+from leaveout.kernel.files import ChangedError
 from leaveout.models.archive import (
     MANIFEST,
-    ChangedError,
     Streamed,
     manifest_array,
     read_arrays,

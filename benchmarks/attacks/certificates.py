@@ -15,8 +15,9 @@ import numpy as np
 from leaveout.bab import Instance, NativeOptions, search_native
 from leaveout.bab.native.files.certificate import CertificateBook, FileFacts
 from leaveout.bab.native.files.records import Record
-from leaveout.errors import LeaveoutError, SpecError
-from leaveout.verifier.checker import Checked, RejectedError, check
+from leaveout.errors import LeaveoutError, RejectedError, SpecError
+from leaveout.kernel.claims.check import Checked
+from leaveout.verifier.certify.check import check
 
 from attacks.certificate_content import Content
 from attacks.forging import FORGERIES

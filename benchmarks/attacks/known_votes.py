@@ -14,7 +14,7 @@ import numpy as np
 
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from attacks.kind import Case, Outcome

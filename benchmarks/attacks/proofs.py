@@ -13,8 +13,8 @@ import numpy as np
 import onnx
 
 import leaveout
-from leaveout.errors import LeaveoutError
-from leaveout.verifier.checker import RejectedError, check
+from leaveout.errors import LeaveoutError, RejectedError
+from leaveout.verifier.certify.check import check
 
 from attacks.certificate_content import Content
 from attacks.claims import Claims, spec_of

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.errors import LeaveoutError
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from attacks.kind import Case, Outcome

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
 from leaveout.files import ARCHIVE, open_atomically, open_file
-from leaveout.models.archive import refuse_bombs, refuse_damage
+from leaveout.kernel.files import refuse_bombs, refuse_damage
 from leaveout.models.forest.chance import content_keys, copies_of, in_tree, members
 from leaveout.models.forest.plain import Ensemble, Groups, PlainTree, Settings
 from leaveout.models.forest.scored import ScoredTree

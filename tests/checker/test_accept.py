@@ -12,7 +12,7 @@ import pytest
 import leaveout
 from leaveout.models import save_family_file
 from leaveout.models.onnx.file import network_from
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 
 from support import children, networks
 from support.cases import BruteForce, family_of
@@ -62,7 +62,7 @@ def test_ties_sets_inputs_and_ties_given_up_are_all_met(tmp_path):
 def test_the_checker_loads_nothing_of_the_engine(tmp_path):
     written = write(tmp_path, 8, ties=False)
     script = (
-        "import sys; from pathlib import Path; from leaveout.verifier.checker import check;"
+        "import sys; from pathlib import Path; from leaveout.verifier.certify.check import check;"
         "check(Path(sys.argv[1]));"
         "parts = ('bab', 'encoders', 'solvers', 'specs');"
         "print([m for m in sys.modules if m.split('.')[:1] == ['leaveout']"

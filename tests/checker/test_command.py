@@ -8,7 +8,7 @@ import math
 import pytest
 
 from leaveout.verifier.amounts import bound
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.points import network_leaks
 from leaveout.verifier.run import verify

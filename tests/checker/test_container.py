@@ -12,9 +12,9 @@ import pytest
 
 import leaveout
 from leaveout.errors import CertificateError
-from leaveout.models import archive as npz
-from leaveout.verifier.checker import check
-from leaveout.verifier.checker.manifest import read_certificate
+from leaveout.kernel import files as npz
+from leaveout.kernel.claims.certificate import read_certificate
+from leaveout.verifier.certify.check import check
 
 from support import children
 from support.files import write_question
@@ -96,7 +96,7 @@ def test_no_more_memory_is_taken_than_what_is_read(folder):
     put_zeros(cert, "tree9.parent", MANY)
     code = (
         "import resource, sys\n"
-        "from leaveout.verifier.checker.manifest import read_certificate\n"
+        "from leaveout.kernel.claims.certificate import read_certificate\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 2**27,) * 2)\n"
         "print(len(read_certificate(__import__('pathlib').Path(sys.argv[1])).arrays) > 0)\n"
@@ -110,4 +110,4 @@ def test_a_real_certificate_is_far_from_the_limit(folder):
     cert = folder / "c.cert"
     with zipfile.ZipFile(cert) as archive:
         unpacked = sum(each.file_size for each in archive.infolist())
-    assert unpacked < npz._TIMES / 4 * cert.stat().st_size
+    assert unpacked < npz.TIMES / 4 * cert.stat().st_size

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
 
+from leaveout.errors import RejectedError
 from leaveout.kernel.deletion import Forest, caches_sound, first_apart, hold_against, read_changes
 from leaveout.kernel.forest_growth import train, without
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.values import Given
 from leaveout.models.forest import DareForestClassifier
-from leaveout.verifier.checker import RejectedError, check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 from leaveout.verifier.values.subjects.forest import changes_between
 

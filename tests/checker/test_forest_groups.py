@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from leaveout.encoders import Box
+from leaveout.errors import CertificateError, RejectedError
 from leaveout.kernel import forest_members
 from leaveout.kernel.deletion import Forest, forest_and_record
 from leaveout.kernel.numbers import Rejected
@@ -17,7 +18,7 @@ from leaveout.models.forest.files import load_ensemble, save_ensemble
 from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import Groups
 from leaveout.models.forest.scored import ScoredForest
-from leaveout.verifier.checker import CertificateError, RejectedError, check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from support.certificates import Content

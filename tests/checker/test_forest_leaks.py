@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from leaveout.errors import CertificateError, RejectedError
 from leaveout.models.forest import DareForestClassifier
-from leaveout.verifier.checker import CertificateError, RejectedError, check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.result_table import render_checked
 from leaveout.verifier.run import verify
 

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leaveout.errors import CertificateError, RejectedError
 from leaveout.kernel.networks import Descent
 from leaveout.models import save_family_file
-from leaveout.verifier.checker import CertificateError, RejectedError, check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 
 from support.cases import question

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import leaveout
-from leaveout.errors import LeaveoutError
-from leaveout.verifier.checker import RejectedError, check
+from leaveout.errors import LeaveoutError, RejectedError
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.guard.access import load_bounds, save_bounds
 

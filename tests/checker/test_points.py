@@ -16,7 +16,8 @@ from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.nodes import Split
 from leaveout.encoders import Box
 from leaveout.encoders.query import Case, Form
-from leaveout.verifier.checker import RejectedError, check
+from leaveout.errors import RejectedError
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 
 from support.certificates import Content

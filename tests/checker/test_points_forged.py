@@ -9,7 +9,7 @@ import pytest
 
 from leaveout.errors import LeaveoutError
 from leaveout.verifier.certify import trees
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 
 from support.certificates import Content
 from support.point_claims import KINDS

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 import pytest
 
-from leaveout.errors import LeaveoutError
+from leaveout.errors import CertificateError, LeaveoutError, RejectedError
 from leaveout.models import Family, save_family_file
 from leaveout.models.replay import with_parameters
 from leaveout.verifier.certify import trees
-from leaveout.verifier.checker import CertificateError, RejectedError, check
+from leaveout.verifier.certify.check import check
 
 from support.cases import BruteForce
 from support.certificates import Content, Written, write

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from leaveout.errors import CertificateError, RejectedError
+from leaveout.kernel.claims.samples import SampledSubject
 from leaveout.kernel.tails import few_drawn
 from leaveout.models import Family, load_family_file, save_family_file
-from leaveout.verifier.checker import CertificateError, RejectedError, SampledSubject, check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.run import verify
 

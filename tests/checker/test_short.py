@@ -11,8 +11,7 @@ import pytest
 
 from leaveout.errors import LeaveoutError
 from leaveout.models.archive import read_arrays
-from leaveout.verifier.checker import check
-from leaveout.verifier.checker.check import used_parts
+from leaveout.verifier.certify.check import check, used_parts
 from leaveout.verifier.points import proofs
 from leaveout.verifier.points.proofs import shorten
 from leaveout.verifier.run import verify

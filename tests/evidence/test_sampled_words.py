@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from leaveout.bab import EngineResult
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.evidence.asked import resolve_statements
 from leaveout.verifier.evidence.certified import standings

@@ -18,7 +18,7 @@ from leaveout.bab.linear.search import confidence
 from leaveout.errors import LeaveoutError
 from leaveout.kernel.model import LinearModel
 from leaveout.models.linear.file import load_linear, save_linear
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 
 from support.linear_models import drawn_model, retrained

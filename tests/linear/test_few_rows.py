@@ -18,7 +18,7 @@ from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.family import bound_members
 from leaveout.models.linear.file import save_linear
 from leaveout.models.linear.fit import coefficients_of
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli import run
 from leaveout.verifier.report import write_json
 

@@ -8,10 +8,13 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.bab.native.files.manifest_parts import file_part
-from leaveout.errors import ModelError, RejectedError
+from leaveout.errors import ModelError
+from leaveout.kernel.claims.parts import FilePart
+from leaveout.kernel.claims.places import Places
+from leaveout.kernel.refusal import Rejected
 from leaveout.models import load_network
 from leaveout.models.onnx.file import check_against_onnxruntime, network_from
-from leaveout.verifier.checker.files import FilePart, found_file
+from leaveout.models.onnx.values import files_of
 
 from support import networks
 
@@ -73,13 +76,15 @@ def test_a_certificate_is_about_the_weights_beside_the_model_too(kind, apart, sn
     subject = apart.parent if kind == "folder" else apart
     given = file_part(subject, apart.parent.parent, kind)
     part = FilePart(path=given["path"], sha256=given["sha256"], kind=kind)
-    assert found_file(part, apart.parent.parent, [subject], "network") == subject
+    assert (
+        Places(apart.parent.parent, (subject,), files_of=files_of).find(part, "network") == subject
+    )
     data = apart.with_name("net.onnx.data")
     content = bytearray(data.read_bytes())
     content[0] ^= 1
     data.write_bytes(content)
-    with pytest.raises(RejectedError) as told:
-        found_file(part, apart.parent.parent, [subject], "network")
+    with pytest.raises(Rejected) as told:
+        Places(apart.parent.parent, (subject,), files_of=files_of).find(part, "network")
     assert str(told.value) == snapshot
 
 

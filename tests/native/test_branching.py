@@ -12,7 +12,7 @@ from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.nodes import Node, Split, untie
 from leaveout.bab.native.workers.worker import Worker
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 
 from support.cases import BruteForce, leaky, question
 from support.certificates import write

@@ -12,14 +12,14 @@ import pytest
 from scipy.stats import binom
 
 import leaveout
-from leaveout.errors import SpecError
+from leaveout.errors import RejectedError, SpecError
 from leaveout.kernel.audits import Counts
 from leaveout.kernel.services import unlearns
 from leaveout.kernel.values import Given, Range
 from leaveout.verifier.audits.adaptive import Audit
 from leaveout.verifier.audits.membership import Events, read_audit, read_counts
 from leaveout.verifier.certify.audits import answer as certified
-from leaveout.verifier.checker import RejectedError, check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli import run
 
 from support.audits import views_arrays

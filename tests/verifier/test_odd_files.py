@@ -27,6 +27,7 @@ from onnx import TensorProto, helper
 from leaveout.bab.native.files.checkpoint import Archive
 from leaveout.errors import CheckpointError, LeaveoutError
 from leaveout.files import UnusualFileError, open_atomically, open_file, read_whole, refuse_unusual
+from leaveout.kernel.claims.certificate import read_certificate
 from leaveout.models import load_network
 from leaveout.models.archive import read_archive, read_arrays
 from leaveout.models.ballots import read_ballots
@@ -42,7 +43,6 @@ from leaveout.specs import load
 from leaveout.specs.vnnlib.onnx_files import load_model
 from leaveout.specs.vnnlib.read import load_problem
 from leaveout.verifier.audits.membership.file import read_audit
-from leaveout.verifier.checker.manifest import read_certificate
 from leaveout.verifier.guard.access import load_bounds
 from leaveout.verifier.guard.memory import Memory
 from leaveout.verifier.page.loading import load as load_results

@@ -22,7 +22,7 @@ from leaveout.errors import FamilyError
 from leaveout.models import Members, load_family, load_network
 from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 from leaveout.verifier.run import verify
 

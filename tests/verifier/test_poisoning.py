@@ -11,7 +11,7 @@ import pytest
 from leaveout.encoders.votes.plurality import plurality_radii, tally
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from support.children import HANGS

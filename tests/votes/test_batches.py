@@ -17,7 +17,7 @@ from leaveout.encoders.votes.plurality import tally
 from leaveout.errors import RejectedError
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import find_solver
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from attacks.certificate_content import Content

@@ -18,7 +18,7 @@ from leaveout.kernel.values import Given
 from leaveout.kernel.votes import Vote
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import Status, find_solver
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from support.votes import random_ballots

@@ -19,7 +19,7 @@ from leaveout.encoders.votes.thresholds import (
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import Status, find_solver
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from attacks.known_truth import Known

@@ -26,7 +26,7 @@ from leaveout.models.votes import (
 from leaveout.models.votes.survival.learner import Part
 from leaveout.models.votes.survival.nearest import Nearest
 from leaveout.models.votes.survival.tree import Tree
-from leaveout.verifier.checker.check import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 from leaveout.verifier.warm_up import KERNELS
 

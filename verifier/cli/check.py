@@ -61,6 +61,15 @@ def check(
             "10,000 rows.",
         ),
     ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the answers to the kernel's questions to a file; the program "
+            "leaveout-check proves the certificate again from them alone.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Check a certificate, or a folder of evidence, with an independent program.
 
@@ -101,12 +110,16 @@ def check(
         raise SpecError(
             f"--key {key}: only attestations are signed; {evidence} is not an attestation"
         )
+    if attestation is not None and record is not None:
+        raise SpecError(
+            f"--record {record}: name the certificate in {evidence} itself, not the folder"
+        )
     console, status_code = Console(), ExitCode.PROVED
     if live is not None:
         live.start()
     try:
         if attestation is None:
-            from leaveout.verifier.checker import check as run
+            from leaveout.verifier.certify.check import check as run
 
             found = run(
                 evidence,
@@ -114,6 +127,7 @@ def check(
                 family=family,
                 files=files,
                 exact=exact,
+                record=record,
                 progress=report,
             )
             with console.capture() as shown:

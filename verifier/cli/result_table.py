@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from leaveout.kernel.boxes import runs
+from leaveout.kernel.claims.check import Checked, claim_lines
+from leaveout.kernel.claims.forests import ForestSubject
+from leaveout.kernel.claims.linear import LinearSubject
+from leaveout.kernel.claims.samples import SampledSubject
+from leaveout.kernel.claims.statements import ValueSubject
+from leaveout.kernel.claims.words import PointsSubject
 from leaveout.specs.deciders import Accuracy
 from leaveout.verifier.amounts import (
     AccuracyTable,
@@ -23,15 +27,6 @@ from leaveout.verifier.amounts import (
     safe_share,
     share,
     tables,
-)
-from leaveout.verifier.checker import (
-    Checked,
-    ForestSubject,
-    LinearSubject,
-    PointsSubject,
-    SampledSubject,
-    Subject,
-    ValueSubject,
 )
 from leaveout.verifier.records import BoxRecord
 from leaveout.verifier.report import Report, Result
@@ -165,19 +160,8 @@ def render_checked(found: list[Checked], console: Console) -> None:
             "-" if each.subject.members is None else f"{each.subject.members:,}",
             f"{each.seconds:.1f}",
         )
-    lines: list[RenderableType] = [table, Text()]
-    subjects = {id(each.subject): each.subject for each in found}.values()
-    for subject in subjects:
-        lines += [Text(line) for line in subject.lines()]
-        if isinstance(subject, Subject | ForestSubject | LinearSubject):
-            own = [each.label for each in found if each.subject is subject]
-            labels = [label for label in own if label is not None]
-            lines += [Text(subject.claim_text(labels))] if labels else []
-    lines += [Text(line) for line in _alone(found)]
-    stated = [each.subject for each in found if isinstance(each.subject, ValueSubject)]
-    # Assumptions of several statements are printed once.
-    lines += [Text(line) for line in dict.fromkeys(n for s in stated for n in s.rests_on())]
-    console.print(Group(*lines), soft_wrap=True)
+    lines = [Text(line) for line in claim_lines(found)]
+    console.print(Group(table, Text(), *lines), soft_wrap=True)
 
 
 def _acceptance(found: Checked) -> str:
@@ -195,19 +179,6 @@ def _upper(found: Checked) -> str:
         return "none"
     upper = found.upper if not isinstance(found.subject, PointsSubject) else found.subject.upper
     return "none" if upper is None else bound(upper, up=True)
-
-
-def _alone(found: list[Checked]) -> Iterator[str]:
-    """Yield lines on the members with separate claims."""
-    known: dict[tuple[str, Path, int], set[int]] = {}
-    for each in found:
-        if isinstance(each.subject, PointsSubject):
-            name = each.name.partition(", member ")[0]
-            for path, member, members in each.subject.alone:
-                known.setdefault((name, path, members), set()).add(member)
-    for (name, path, members), own in known.items():
-        which = "all" if len(own) == members else f"{runs(sorted(own))} of"
-        yield f"{name} is claimed for {which} {members:,} members of family {path}"
 
 
 def _advice(report: Report) -> list[str]:

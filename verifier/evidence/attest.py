@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from leaveout.errors import LeaveoutError
-from leaveout.verifier.checker.manifest import read_certificate
+from leaveout.kernel.claims.certificate import read_certificate
 from leaveout.verifier.evidence.signing import seal_payload
 from leaveout.verifier.evidence.statement import (
     PREDICATE_TYPE,

@@ -21,19 +21,25 @@ from leaveout.bab.native.files.certificate import claim_part, question_part
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.encoders import Box
 from leaveout.kernel.boxes import Inputs
+from leaveout.kernel.claims.check import Checked
+from leaveout.kernel.claims.forests import ForestSubject
+from leaveout.kernel.claims.linear import LinearSubject
+from leaveout.kernel.claims.networks import Subject
+from leaveout.kernel.claims.parts import (
+    BoxPart,
+    ClaimPart,
+    FilePart,
+    Part,
+    QuestionPart,
+    StatementPart,
+)
+from leaveout.kernel.claims.samples import SampledSubject
+from leaveout.kernel.claims.statements import ValueSubject
+from leaveout.kernel.claims.words import PointsSubject
+from leaveout.kernel.records import convert, plain
 from leaveout.kernel.values import HeldFile
 from leaveout.specs import Find
 from leaveout.verifier.amounts import bound
-from leaveout.verifier.checker import Checked
-from leaveout.verifier.checker.claim_words import PointsSubject
-from leaveout.verifier.checker.expressions.parts import Part, StatementPart
-from leaveout.verifier.checker.expressions.statements import ValueSubject
-from leaveout.verifier.checker.files import BoxPart, FilePart
-from leaveout.verifier.checker.forest_claims import ForestSubject
-from leaveout.verifier.checker.linear import LinearSubject
-from leaveout.verifier.checker.manifest import ClaimPart, QuestionPart
-from leaveout.verifier.checker.question import Subject
-from leaveout.verifier.checker.sampled import SampledSubject
 from leaveout.verifier.evidence.asked import Resolved
 from leaveout.verifier.evidence.statement import TamperedError
 from leaveout.verifier.options import VerifyOptions
@@ -324,7 +330,7 @@ def _other_question(job: NetworkJob, folder: Path, subject: Subject, left_out: i
     A claim about a sample may leave out ``left_out`` members.
     """
     part = question_part(job.compared.instance, file_facts(job), folder)
-    expected = msgspec.convert(part, QuestionPart)
+    expected = convert(part, QuestionPart)
     for what, own, digest in (
         ("network", expected.network, subject.network_sha256),
         ("family", expected.family, subject.family_sha256),
@@ -354,7 +360,7 @@ def same_inputs(inputs: Inputs, box: BoxPart) -> bool:
 
 def inputs_part(box: Box) -> BoxPart:
     """Return an input set as certificates state it."""
-    return msgspec.convert(box_part(box), BoxPart)
+    return convert(box_part(box), BoxPart)
 
 
 class _Forests(LeakCheck["ForestJob"]):
@@ -408,9 +414,8 @@ class _Samples(LeakCheck[SampledJob]):
         if wrong:
             return wrong
         drawn = self.leaks.compared.instance.family.manifest.sample
-        if msgspec.to_builtins(part.sample) != {
-            name: getattr(drawn, name) for name in part.sample.__struct_fields__
-        }:
+        own = plain(part.sample)
+        if own != {name: getattr(drawn, name) for name in own}:
             return "is about another draw than the certificate"
         level = Fraction(repr(sampled.level))
         if (subject.share, subject.confidence) != (sampled.sampling.share, level):
@@ -505,13 +510,13 @@ class _Points(StatementCheck[FormulaJob]):
         claim = join_claim(asked.query, asked.cases)
         decides = not isinstance(self.statement, Find)
         part = claim_part(claim, asked.sources, self.folder, decides=decides)
-        return msgspec.convert(
+        return convert(
             {"name": "", "upper": 0.0, "decides": decides, "tree": "", **part}, ClaimPart
         )
 
     def _key(self, part: ClaimPart) -> bytes:
         """Return the content of a claim, without bound, tree and layout."""
-        said: dict[str, Any] = msgspec.to_builtins(part)
+        said: dict[str, Any] = plain(part)
         for case in said["cases"]:
             for layout in ("sums", "near", "origin"):
                 del case[layout]
@@ -715,7 +720,7 @@ def _normal_form(
             return {key: normalize(each) for key, each in node.items()}
         return [normalize(each) for each in node] if isinstance(node, list | tuple) else node
 
-    return normalize(msgspec.to_builtins({"statement": statement, "lets": dict(lets)}))
+    return normalize(plain({"statement": statement, "lets": dict(lets)}))
 
 
 def reaches(proved: float, told: float | None) -> bool:

@@ -11,8 +11,8 @@ import msgspec
 from msgspec import structs
 
 from leaveout.files import RESULTS, open_file
-from leaveout.verifier.checker import Checked, check
-from leaveout.verifier.checker.check import Progress
+from leaveout.kernel.claims.check import Checked, Progress
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.evidence.asked import resolve_statements
 from leaveout.verifier.evidence.certified import Standing, standings
 from leaveout.verifier.evidence.parts import ATTESTATION, NAMES

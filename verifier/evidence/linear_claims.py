@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from leaveout.bab.native.files.manifest_parts import file_part
+from leaveout.kernel.claims.check import Checked
+from leaveout.kernel.claims.linear import LinearSubject
 from leaveout.verifier.amounts import bound
-from leaveout.verifier.checker import Checked, LinearSubject
 from leaveout.verifier.evidence.certified import (
     OTHER,
     LeakCheck,

@@ -13,7 +13,7 @@ import msgspec
 
 from leaveout.errors import cause
 from leaveout.files import SETTINGS, read_whole, why_unread
-from leaveout.verifier.checker.files import refuse_repeated
+from leaveout.kernel.records import parse
 from leaveout.verifier.evidence.statement import EvidenceError, TamperedError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def seal_payload(payload: bytes, signer: CryptoSigner) -> bytes:
 def decode_json(content: bytes, name: str) -> Any:
     """Return the content of a JSON text."""
     try:
-        refuse_repeated(content)
+        parse(content)
         return msgspec.json.decode(content)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise TamperedError(f"{name}: not valid JSON: {error}") from None

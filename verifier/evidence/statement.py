@@ -14,7 +14,7 @@ from msgspec import structs
 from leaveout.errors import LeaveoutError
 from leaveout.exit_codes import ExitCode
 from leaveout.files import RESULTS, read_whole, why_unread
-from leaveout.verifier.checker.files import refuse_repeated
+from leaveout.kernel.records import parse
 from leaveout.verifier.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
 from leaveout.written import as_json
@@ -200,7 +200,7 @@ def read_report(content: bytes, path: Path) -> Report:
     try:
         raw = msgspec.json.decode(content)
         # Other programs could read either of two values.
-        refuse_repeated(content)
+        parse(content)
         if not isinstance(raw, dict) or not {"leaveout", "results"} <= set(raw):
             raise EvidenceError(
                 f"{path}: contains no results; expected a results file of verify --json"

@@ -26,13 +26,12 @@ from leaveout.bab.native.files.proof_trees import narrow
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.question import NOTHING
 from leaveout.deadline import NEVER, Deadline
-from leaveout.errors import SpecError
+from leaveout.errors import RejectedError, SpecError
 from leaveout.files import open_atomically
 from leaveout.models.archive import holds_arrays, put_array, read_arrays
 from leaveout.verifier.amounts import bound
+from leaveout.verifier.certify.check import used_parts
 from leaveout.verifier.certify.trees import Used
-from leaveout.verifier.checker import RejectedError
-from leaveout.verifier.checker.check import used_parts
 from leaveout.verifier.points.job import Solved, Unproved, proved_points
 from leaveout.version import VERSION
 

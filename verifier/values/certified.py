@@ -8,10 +8,32 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
-import msgspec
 from numpy.typing import NDArray
 
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
+from leaveout.kernel.claims.evaluate import key_of
+from leaveout.kernel.claims.functions import FUNCTIONS
+from leaveout.kernel.claims.parts import (
+    BinaryPart,
+    BinderPart,
+    BoxPart,
+    CallPart,
+    FilePart,
+    FilePlace,
+    FindPart,
+    ForAllPart,
+    InputsPart,
+    ListPart,
+    NamePart,
+    NumberPart,
+    Part,
+    StatementPart,
+    TextPart,
+    UnaryPart,
+    ValuesPart,
+    WordPart,
+)
+from leaveout.kernel.records import convert, plain
 from leaveout.specs import (
     And,
     Arithmetic,
@@ -33,27 +55,6 @@ from leaveout.specs import (
     Text,
 )
 from leaveout.specs.types import INPUTS, TEXT
-from leaveout.verifier.checker.expressions.evaluate import key_of
-from leaveout.verifier.checker.expressions.functions import FUNCTIONS
-from leaveout.verifier.checker.expressions.parts import (
-    BinaryPart,
-    BinderPart,
-    CallPart,
-    FilePlace,
-    FindPart,
-    ForAllPart,
-    InputsPart,
-    ListPart,
-    NamePart,
-    NumberPart,
-    Part,
-    StatementPart,
-    TextPart,
-    UnaryPart,
-    ValuesPart,
-    WordPart,
-)
-from leaveout.verifier.checker.files import BoxPart, FilePart
 from leaveout.verifier.reachable import lets_named
 from leaveout.verifier.report import Result
 from leaveout.verifier.values.evaluate import Held, Valuation
@@ -122,7 +123,7 @@ class ValueBook:
             tuple(self._statements),
             dict(prefixes),
         )
-        built: dict[str, Any] = msgspec.to_builtins(found)
+        built: dict[str, Any] = plain(found)
         return built
 
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
@@ -193,7 +194,7 @@ class ValueBook:
                 given[name] = self._file(path) if is_path else TextPart(text.value)
             elif self.spec.type_of(argument) == INPUTS:
                 box = box_part(self.valuation.inputs(argument, node))
-                given[name] = InputsPart(msgspec.convert(box, BoxPart))
+                given[name] = InputsPart(convert(box, BoxPart))
             else:
                 given[name] = self._part(argument, bound)
         near = _near([] if self._asked is None else [self._asked])

@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar, Literal, TypeAlias
 
-import msgspec
-
 from leaveout.bab import Progress
 from leaveout.deadline import Deadline
 from leaveout.errors import LeaveoutError
+from leaveout.kernel.claims.parts import ValuesPart
+from leaveout.kernel.records import convert
 from leaveout.specs import (
     Call,
     CheckedSpec,
@@ -34,7 +34,6 @@ from leaveout.specs.table import is_built_in
 from leaveout.specs.table.signatures import bind
 from leaveout.specs.text.errors import Slip
 from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
-from leaveout.verifier.checker.expressions.parts import ValuesPart
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.reachable import lets_named, mentions, reachable
 from leaveout.verifier.records import BoxRecord, ExampleRecord, FactsRecord
@@ -366,7 +365,7 @@ class ValueDecider:
         """Return how a certificate must state a statement and result."""
         book = ValueBook(self._spec, self._valuation)
         book.add(statement, result, self._confidence(statement.claim))
-        return msgspec.convert(book.part(folder, {}), ValuesPart)
+        return convert(book.part(folder, {}), ValuesPart)
 
     def closes(self, name: str, lower: float, upper: float) -> bool:
         """Return whether bounds of a find are close enough to count as found."""

@@ -24,7 +24,8 @@ from leaveout.bab.native.workers.worker import Saved, Tables, WorkerState
 from leaveout.bab.result import SearchResult
 from leaveout.errors import CheckpointError
 from leaveout.files import ARCHIVE, OWNER_ONLY, open_atomically, open_file
-from leaveout.models.archive import put_array, refuse_damage
+from leaveout.kernel.files import refuse_damage
+from leaveout.models.archive import put_array
 from leaveout.user_key import bears_mark, leave_room, mark, mark_file, state_folder
 
 _INDEX = "index.json"

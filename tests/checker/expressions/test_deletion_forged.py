@@ -9,8 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from leaveout.errors import CertificateError, RejectedError
 from leaveout.verifier.audits.membership import advantage, read_audit
-from leaveout.verifier.checker import CertificateError, RejectedError, check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 
 from support.audits import arrays_of, views_arrays

@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leaveout.kernel.numbers import Rejected
-from leaveout.kernel.values import Given, Range, compare, number
-from leaveout.verifier.checker import RejectedError
-from leaveout.verifier.checker.expressions import functions
-from leaveout.verifier.checker.expressions.functions import Known
-from leaveout.verifier.checker.expressions.parts import (
+from leaveout.errors import RejectedError
+from leaveout.kernel.claims import functions
+from leaveout.kernel.claims.functions import Known
+from leaveout.kernel.claims.parts import (
     BinaryPart,
     BinderPart,
     CallPart,
@@ -25,12 +23,14 @@ from leaveout.verifier.checker.expressions.parts import (
     UnaryPart,
     ValuesPart,
 )
-from leaveout.verifier.checker.expressions.statements import (
+from leaveout.kernel.claims.statements import (
     Statements,
     decimal,
     statement_lines,
     text,
 )
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.values import Given, Range, compare, number
 
 NUMBERS = st.fractions(min_value=-5, max_value=5, max_denominator=6)
 COMPARED = {
@@ -84,7 +84,7 @@ def table(monkeypatch):
     monkeypatch.setattr(Known, "check", property(lambda self: checks[self.reference.split(":")[1]]))
     monkeypatch.setattr(functions, "FUNCTIONS", made)
     for module in ("evaluate", "statements"):
-        monkeypatch.setattr(f"leaveout.verifier.checker.expressions.{module}.FUNCTIONS", made)
+        monkeypatch.setattr(f"leaveout.kernel.claims.{module}.FUNCTIONS", made)
 
 
 def of(value) -> NumberPart:

@@ -9,11 +9,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from leaveout.errors import CertificateError, RejectedError
+from leaveout.kernel.claims.evaluate import Steps
+from leaveout.kernel.claims.functions import FUNCTIONS
+from leaveout.kernel.claims.statements import decimal
 from leaveout.models.votes import Ballots, Origin, write_ballots
-from leaveout.verifier.checker import CertificateError, RejectedError, check
-from leaveout.verifier.checker.expressions.evaluate import Steps
-from leaveout.verifier.checker.expressions.functions import FUNCTIONS
-from leaveout.verifier.checker.expressions.statements import decimal
+from leaveout.verifier.certify.check import check
 
 SERVICE = """shards = 3
 mechanism = "majority"

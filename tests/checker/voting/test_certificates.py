@@ -13,7 +13,7 @@ import pytest
 
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from attacks.certificate_content import Content

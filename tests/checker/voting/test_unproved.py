@@ -9,7 +9,7 @@ import leaveout.bab.votes.collective_exact as exact
 import leaveout.verifier.values.votes.proofs as proofs
 from leaveout.bab.votes.finite_weights import log_of
 from leaveout.models.votes import Ballots, Origin, write_ballots
-from leaveout.verifier.checker import check
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from support.votes import random_ballots

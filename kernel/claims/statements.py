@@ -11,16 +11,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from numpy.typing import NDArray
 
-from leaveout.errors import RejectedError
-from leaveout.kernel.values import HeldFile, Range, number
-from leaveout.verifier.checker.expressions import functions
-from leaveout.verifier.checker.expressions.evaluate import Evaluation, Kept, Steps
-from leaveout.verifier.checker.expressions.functions import FUNCTIONS
-from leaveout.verifier.checker.expressions.parts import (
+from ..records import encode
+from ..refusal import Rejected
+from ..values import HeldFile, Range, number
+from . import functions
+from .evaluate import Evaluation, Ground, Kept, Steps
+from .functions import FUNCTIONS
+from .parts import (
     BinaryPart,
+    BoxPart,
     CallPart,
     FilePlace,
     FindPart,
@@ -39,7 +40,6 @@ from leaveout.verifier.checker.expressions.parts import (
     children,
     everything,
 )
-from leaveout.verifier.checker.files import BoxPart
 
 _DEEPEST = 200
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
@@ -68,19 +68,19 @@ def _refuse(part: Part) -> None:
         case NumberPart():
             number(part.value)
         case InputsPart() if len(part.box.lower) != len(part.box.upper):
-            raise RejectedError("a set of inputs has unequal numbers of lower and upper bounds")
+            raise Rejected("a set of inputs has unequal numbers of lower and upper bounds")
         case CallPart() if part.function == "abs":
             if set(part.given) != {"number"}:
-                raise RejectedError("'abs' needs exactly one argument, a number")
+                raise Rejected("'abs' needs exactly one argument, a number")
         case CallPart():
             known = functions.FUNCTIONS.get(part.function)
             if known is None:
-                raise RejectedError(f"{part.function!r} is not a function that can be checked")
+                raise Rejected(f"{part.function!r} is not a function that can be checked")
             for name in part.given:
                 if name not in known.takes:
-                    raise RejectedError(f"{part.function!r} has no argument {name!r}")
+                    raise Rejected(f"{part.function!r} has no argument {name!r}")
         case ForAllPart() if not part.binders:
-            raise RejectedError("a 'forall' binds no variable")
+            raise Rejected("a 'forall' binds no variable")
 
 
 def _names(part: Part) -> Iterator[str]:
@@ -97,12 +97,12 @@ def _names(part: Part) -> Iterator[str]:
 
 def _refuse_name(name: str) -> None:
     if not _NAME.fullmatch(name):
-        raise RejectedError(f"{name!r} is not a valid name")
+        raise Rejected(f"{name!r} is not a valid name")
 
 
 def _refuse_second(name: str, lets: Mapping[str, Part]) -> None:
     if name in lets:
-        raise RejectedError(f"{name!r} is defined twice")
+        raise Rejected(f"{name!r} is defined twice")
 
 
 def _refuse_bound(part: Part, held: frozenset[str], lets: Mapping[str, Part]) -> None:
@@ -125,7 +125,7 @@ def _refuse_deep(part: Part) -> None:
     while stack:
         each, depth = stack.pop()
         if depth > _DEEPEST:
-            raise RejectedError(f"an expression is nested more than {_DEEPEST} levels deep")
+            raise Rejected(f"an expression is nested more than {_DEEPEST} levels deep")
         stack.extend((child, depth + 1) for child in children(each))
 
 
@@ -242,7 +242,7 @@ def _inputs(box: BoxPart) -> str:
     if len(sides) == 1 and not box.choices:
         low, high = sides[0]
         return f"box({low!r}, {high!r})"
-    digest = hashlib.sha256(msgspec.json.encode(box)).hexdigest()
+    digest = hashlib.sha256(encode(box)).hexdigest()
     return f"inputs({len(box.lower)} features, SHA-256 {digest})"
 
 
@@ -300,7 +300,7 @@ class Statements:
     part: ValuesPart
     file: Callable[[int], HeldFile]
     proof: Callable[[str], Mapping[str, NDArray[Any]]]
-    exact: bool = False  # whether bounds of networks are to be exact
+    ground: Ground = field(default_factory=Ground)
     _kept: Kept = field(default_factory=dict)
     _steps: Steps = field(default_factory=Steps)
 
@@ -317,13 +317,13 @@ class Statements:
         for each in files.values():
             if '"' in str(each.path):
                 # Text after it would be read as part of the claim.
-                raise RejectedError(f"the file name {str(each.path)!r} contains a quotation mark")
+                raise Rejected(f"the file name {str(each.path)!r} contains a quotation mark")
         evaluation = self._evaluation(statement, needed)
         if statement.find is None:
             found = evaluation.truth(statement.claim, {})
             if found is not (statement.verdict == "proved"):
                 which = "not decided" if found is None else "refuted" if not found else "proved"
-                raise RejectedError(f"it is claimed to be {statement.verdict}, but is {which}")
+                raise Rejected(f"it is claimed to be {statement.verdict}, but is {which}")
         else:
             self._find(statement, statement.find, evaluation)
         return ValueSubject(statement, needed, files, evaluation.told)
@@ -334,17 +334,17 @@ class Statements:
         if statement.confidence is not None:
             level = number(statement.confidence)
             if not 0 < level < 1:
-                raise RejectedError(f"{level} is not a confidence")
+                raise Rejected(f"{level} is not a confidence")
             calls = [*everything(statement.claim, *needed.values())]
             if any(isinstance(part, ForAllPart) for part in calls):
-                raise RejectedError("a claim over many values cannot have a confidence")
+                raise Rejected("a claim over many values cannot have a confidence")
             sampled = {
                 canonical(part) for part in calls if isinstance(part, CallPart) and _samples(part)
             }
             each = 1 - (1 - level) / max(1, len(sampled))
         return Evaluation(
             self.part.lets, self.file, self._proof, each, self._kept,
-            exact=self.exact, steps=self._steps,
+            ground=self.ground, steps=self._steps,
         )  # fmt: skip
 
     def _proof(self, key: str) -> Mapping[str, NDArray[Any]]:
@@ -365,7 +365,7 @@ class Statements:
         """Compare the claimed bounds with the claim at adjacent numbers."""
         claim, variable = statement.claim, asked.variable
         if statement.verdict == "proved" and asked.lower is None and asked.upper is None:
-            raise RejectedError(f"it states no bound of {variable}")
+            raise Rejected(f"it states no bound of {variable}")
         ends = [None if end is None else number(end) for end in (asked.lower, asked.upper)]
         value = _comparand(claim, variable)
         if value is not None:
@@ -373,24 +373,24 @@ class Statements:
             found = evaluation.range(value, {})
             lower, upper = ends
             if statement.verdict == "refuted":
-                raise RejectedError("a value always exists, so this cannot be refuted")
+                raise Rejected("a value always exists, so this cannot be refuted")
             if (lower is not None and not found.lower >= lower) or (
                 upper is not None and not found.upper <= upper
             ):
-                raise RejectedError(f"the value is between {found.lower} and {found.upper}")
+                raise Rejected(f"the value is between {found.lower} and {found.upper}")
             return
         if statement.confidence is not None:
-            raise RejectedError("a search over many numbers cannot have a confidence")
+            raise Rejected("a search over many numbers cannot have a confidence")
         holds_below = self._holds_below(claim, variable)
         if holds_below != (asked.direction == "greatest"):
-            raise RejectedError(f"there can be no {asked.direction} {variable}")
+            raise Rejected(f"there can be no {asked.direction} {variable}")
 
         def holds(at: Fraction) -> bool | None:
             return evaluation.truth(claim, {variable: Range.exactly(at)})
 
         if statement.verdict == "refuted":
             if not holds_below or holds(Fraction(0)) is not False:
-                raise RejectedError("it is not shown that the claim is false for every number")
+                raise Rejected("it is not shown that the claim is false for every number")
             return
         # The claim changes at the sought number, so it is evaluated next to each end of the range.
         lower, upper = ends
@@ -401,20 +401,18 @@ class Statements:
             if end is None:
                 continue
             if end.denominator != 1 or end < 0:
-                raise RejectedError(
+                raise Rejected(
                     f"{variable} must be a whole number of at least 0, not {decimal(end)}"
                 )
             if end + step < 0:
                 continue
             if holds(end + step) is not expected:
                 word = "hold" if expected else "fail"
-                raise RejectedError(
-                    f"the claim is not shown to {word} for {variable} = {end + step}"
-                )
+                raise Rejected(f"the claim is not shown to {word} for {variable} = {end + step}")
 
     def _holds_below(self, claim: Part, variable: str) -> bool:
         """Return whether the claim, if true for a number, is true for all smaller ones."""
-        wrong = RejectedError(f"it is not known how the claim changes with {variable}")
+        wrong = Rejected(f"it is not known how the claim changes with {variable}")
         if not isinstance(claim, BinaryPart) or claim.operator not in ("<", "<=", ">", ">="):
             raise wrong
         left, operator, right = claim.left, claim.operator, claim.right
@@ -447,7 +445,7 @@ def _right_way(claim: Part, asked: FindPart) -> None:
     below = "<=" if claim.left == NamePart(asked.variable) else ">="
     above = ">=" if below == "<=" else "<="
     if claim.operator != {"greatest": below, "least": above}[asked.direction]:
-        raise RejectedError(f"there can be no {asked.direction} {asked.variable}")
+        raise Rejected(f"there can be no {asked.direction} {asked.variable}")
 
 
 def _samples(call: CallPart) -> bool:

@@ -7,27 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.arrays import Floats
-from leaveout.errors import CertificateError, RejectedError
-from leaveout.kernel.boxes import Inputs, read_box
-from leaveout.kernel.numbers import Rejected
-from leaveout.kernel.values import Given, HeldFile
-from leaveout.models import Family, Members, Network, load_family, load_network
-from leaveout.models.archive import array_names, read_arrays
-from leaveout.verifier.certify.tree_arrays import TreeArrays
-from leaveout.verifier.certify.trees import TreeAnswers, leak_tree
-from leaveout.verifier.checker.files import SERVED, BoxPart, ChoicesPart
-from leaveout.verifier.checker.question import Question, Subject
-
-
-class _Manifest(msgspec.Struct, frozen=True):
-    """Manifest of the file of bounds; the folder itself has the network and family."""
-
-    choices: int
+from ..boxes import Inputs, read_box
+from ..files import array_names, open_regular, read_archive
+from ..numbers import Floats
+from ..onnx_file import Members, Network
+from ..records import parse
+from ..refusal import Rejected, Unreadable
+from ..values import Given, HeldFile, Topic
+from .networks import Question, Some, Subject, facts_of
+from .parts import BoxPart, ChoicesPart
+from .places import SERVED
 
 
 @dataclass(frozen=True)
@@ -45,7 +37,7 @@ class Access:
 
     held: HeldFile  # the folder
     network: Network
-    family: Family
+    members: Members
     inputs: Inputs  # mode of the guard's answers
     upper: Floats  # shape (labels, members)
 
@@ -58,59 +50,57 @@ class Access:
 
     def question(self, share: Share) -> Question:
         """Return the question about the members of a share."""
-        chosen = list(share.members)
-        own = Family(self.family.take(chosen), self.family.removed[chosen], self.family.manifest)
+        own = Some(self.members, np.array(share.members))
         folder, sha256 = self.held.path, self.held.sha256
         subject = Subject(
             folder / SERVED[0], sha256, folder / SERVED[1], sha256, len(own), self.network.labels,
             self.inputs,
         )  # fmt: skip
-        members = Members(self.network.graph, own)
-        return Question(self.network, own, members, subject, own.removed)
+        return Question(self.network, own, subject, own.removed)
 
 
 def access(given: Given) -> Access:
     """Read a folder."""
     held = given.file("path")
-    network_file, family_file, bounds_file = (held.path / name for name in SERVED)
-    network = load_network(network_file)
-    family = load_family(family_file, network)
+    bounds_file = held.path / SERVED[2]
+    assert given.reader is not None
+    network = given.reader.network(held.path / SERVED[0])
+    members = given.reader.family(held.path / SERVED[1], network)
     arrays, count = _arrays(bounds_file)
     box = BoxPart(
         tuple(_floats(arrays, "lower", 1).tolist()),
         tuple(_floats(arrays, "upper", 1).tolist()),
         tuple(_choices(arrays, i) for i in range(count)),
     )
-    inputs = read_box(box, network.inputs, network.source)
+    inputs = read_box(box, network.inputs, str(held.path / SERVED[0]))
     upper = _floats(arrays, "member_upper", 2)
-    if upper.shape != (network.labels, len(family)):
-        raise RejectedError(f"{bounds_file}: its bounds do not match this network and family")
+    if upper.shape != (network.labels, len(members)):
+        raise Rejected(f"{bounds_file}: its bounds do not match this network and family")
     if not (np.isfinite(upper) & (upper >= 0.0)).all():
-        raise RejectedError(f"{bounds_file}: a bound is not a finite number of at least 0")
-    return Access(held, network, family, inputs, upper)
+        raise Rejected(f"{bounds_file}: a bound is not a finite number of at least 0")
+    return Access(held, network, members, inputs, upper)
 
 
 def _arrays(path: Path) -> tuple[dict[str, NDArray[Any]], int]:
     """Return the arrays of the file of bounds, and its number of listed sets of values."""
     try:
-        found = read_arrays(path, only=["manifest"], strangers=True)
-        manifest = msgspec.json.decode(found["manifest"].tobytes(), type=_Manifest)
-        if manifest.choices > len(names := array_names(path)):
-            raise ValueError("more value lists than arrays")
-        listed = [
-            f"choices_{i}_{kind}" for i in range(manifest.choices) for kind in ("columns", "values")
-        ]
-        wanted = {"lower", "upper", "member_upper", *listed}.intersection(names)
-        arrays = read_arrays(path, only=wanted, strangers=True)
-    except (OSError, KeyError, ValueError, msgspec.MsgspecError):
-        raise CertificateError(f"{path}: not a readable bounds file of verify --bounds") from None
-    return arrays, manifest.choices
+        with open_regular(path) as stream:
+            names = array_names(stream)
+            raw = read_archive(stream, only=["manifest"], strangers=True)["manifest"]
+            count = parse(raw.tobytes())["choices"]
+            if type(count) is not int or not 0 <= count <= len(names):
+                raise ValueError("more value lists than arrays")
+            listed = [f"choices_{i}_{kind}" for i in range(count) for kind in ("columns", "values")]
+            wanted = {"lower", "upper", "member_upper", *listed}.intersection(names)
+            return read_archive(stream, only=wanted, strangers=True), count
+    except (OSError, KeyError, TypeError, ValueError, MemoryError, RecursionError):
+        raise Unreadable(f"{path}: not a readable bounds file of verify --bounds") from None
 
 
 def _floats(arrays: dict[str, NDArray[Any]], name: str, rank: int) -> Floats:
     found = arrays.get(name)
     if found is None or found.dtype != np.float64 or found.ndim != rank:
-        raise RejectedError(
+        raise Rejected(
             f"the guard's bounds have no array {name!r}, or it has the wrong type or rank"
         )
     return found
@@ -120,7 +110,7 @@ def _choices(arrays: dict[str, NDArray[Any]], number: int) -> ChoicesPart:
     columns = arrays.get(f"choices_{number}_columns")
     values = _floats(arrays, f"choices_{number}_values", 2)
     if columns is None or columns.dtype.kind != "i" or columns.ndim != 1:
-        raise RejectedError("the guard's bounds list values without naming their features")
+        raise Rejected("the guard's bounds list values without naming their features")
     return ChoicesPart(tuple(columns.tolist()), tuple(tuple(row) for row in values.tolist()))
 
 
@@ -132,19 +122,18 @@ def idp(given: Given) -> bool | None:
     """
     served = given.values.get("access")
     if not isinstance(served, Access):
-        raise RejectedError("'access' is not a guard's folder")
+        raise Rejected("'access' is not a guard's folder")
     if not given.number("epsilon") > 0:
-        raise RejectedError("epsilon is not above 0")
+        raise Rejected("epsilon is not above 0")
     if not given.proof:
         return None
     if given.exact:
-        raise CertificateError("the leaks of a guard are proved in float64; leave out --exact")
-    arrays = TreeArrays(dict(given.proof), served.held.path, short=True)
+        raise Unreadable("the leaks of a guard are proved in float64; leave out --exact")
     for number, share in enumerate(served.shares()):
-        _prove(given, served, share, arrays, f"tree{number}")
+        _prove(given, served, share, f"tree{number}")
     most = ", ".join(f"{value:.6g}" for value in served.upper.max(axis=1))
     given.tell(
-        f"none of the {len(served.family):,} members has a leak above its bound in "
+        f"none of the {len(served.members):,} members has a leak above its bound in "
         f"{served.held.path / 'bounds.npz'}, for any label (highest bounds by label: {most})"
     )
     for line in served.inputs.lines():
@@ -160,15 +149,16 @@ def idp(given: Given) -> bool | None:
     return True
 
 
-def _prove(given: Given, served: Access, share: Share, arrays: TreeArrays, name: str) -> None:
+def _prove(given: Given, served: Access, share: Share, name: str) -> None:
     """Walk the tree of one share."""
     try:
-        leaks = served.question(share).leaks()
-        part = leak_tree(arrays.tree(name, leaks=True), share.label, leaks.net.labels)
-        ask = TreeAnswers(part, len(share.members), leaks.net.hidden)
+        leaks = served.question(share).leaks(given.answers(Topic("bounds")))
+        begin = f"{name}."
+        own = {k.removeprefix(begin): v for k, v in given.proof.items() if k.startswith(begin)}
+        ask = given.answers(Topic("leak tree", name, own, facts_of(leaks, share.label, short=True)))
         leaks.check(share.label, share.bound, ask)
     except Rejected as error:
-        raise RejectedError(
+        raise Rejected(
             f"label {share.label}, the {len(share.members):,} members with bound "
             f"{share.bound:.6g}: {error}"
         ) from None

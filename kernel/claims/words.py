@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
-from leaveout.kernel.boxes import number
-from leaveout.verifier.checker.manifest import ApplicationPart, CasePart, FamilyPart, FormPart
-from leaveout.verifier.checker.points import Points
+from ..boxes import number
+from ..records import encode
+from .networks import Points
+from .parts import ApplicationPart, CasePart, FamilyPart, FormPart
 
 _CASES, _FORMS, _TERMS = 6, 12, 8
 """Most cases, forms per case and terms per form that are written out."""
@@ -89,7 +88,7 @@ class PointsSubject:
             if text or len(cases) > 1:
                 yield f"  {f'{both} ' if i else ''}{text or 'whatever else holds'}"
         if self._is_cut:
-            count, digest = len(part.cases), hashlib.sha256(msgspec.json.encode(part.cases))
+            count, digest = len(part.cases), hashlib.sha256(encode(part.cases))
             what = f"all {count:,} cases" if count > 1 else "the case"
             yield f"  shortened; SHA-256 of {what} in full: {digest.hexdigest()}"
         for sha256, (path, name) in self._networks.items():
@@ -130,7 +129,7 @@ class PointsSubject:
     def _networks(self) -> dict[str, tuple[Path, str]]:
         """File and name of each network, by digest."""
         found: dict[str, Path] = {}
-        for reader, each in zip(self.points.readers, self.points.part.applications, strict=True):
+        for reader, each in zip(self.points.applied, self.points.part.applications, strict=True):
             found.setdefault(each.network.sha256, reader.path)
         names = ["N"] if len(found) == 1 else [f"N{i}" for i in range(len(found))]
         return {sha: (path, name) for (sha, path), name in zip(found.items(), names, strict=True)}
@@ -146,7 +145,7 @@ class PointsSubject:
         """The families by the name of a member."""
         applications, kinds = self.points.part.applications, self._kinds
         found: dict[str, _OfFamily] = {}
-        for reader, each in zip(self.points.readers, applications, strict=True):
+        for reader, each in zip(self.points.applied, applications, strict=True):
             if each.family is not None and reader.family is not None:
                 network = self._networks[each.network.sha256][1]
                 found[_member_name(each, kinds)] = _OfFamily(
@@ -173,8 +172,8 @@ class PointsSubject:
         """Notes on how networks are read."""
         listed = [
             (self._networks[each.network.sha256][1], note)
-            for each, reader in zip(self.points.part.applications, self.points.readers, strict=True)
-            for note in reader.graph.notes
+            for each, reader in zip(self.points.part.applications, self.points.applied, strict=True)
+            for note in reader.network.notes
         ]
         return list(dict.fromkeys(listed))
 

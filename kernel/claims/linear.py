@@ -1,72 +1,26 @@
-"""Claims about linear models: read the model, and let the kernel prove its members and bounds."""
+"""Claims about linear models: their members and bounds, proved, and what they are about."""
 
 from __future__ import annotations
 
-import zipfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.errors import CertificateError, RejectedError
-from leaveout.kernel.boxes import Inputs, number, read_box, runs
-from leaveout.verifier.checker.files import BoxPart, FilePart, found_file
-
-if TYPE_CHECKING:
-    from leaveout.kernel.family import Family
-    from leaveout.kernel.model import LinearModel
-    from leaveout.verifier.checker.readers import Given
-
-Arrays = Mapping[str, NDArray[Any]]
-
-
-class LinearQuestionPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A linear model, its members, and a set of inputs."""
-
-    model: FilePart
-    members: int
-    hints: str  # prefix of the arrays from which the members are proved
-    box: BoxPart
-
-
-class LinearResultPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One claim: what is bounded never exceeds ``upper``.
-
-    Of leaks it is the confidence in ``label``; of differences that of any output's scores; of a
-    threshold ``sign`` times the model's output ``label``, where a member's is at most ``level``. Of
-    rows left out or relabelled, up to ``count``, or one added of the inputs ``within``, it is the
-    confidence in ``label``, or without a label the difference of any output's scores.
-    """
-
-    question: int
-    name: str
-    kind: Literal["leaks", "difference", "threshold", "leave_out", "relabel", "add_one"]
-    label: int | None
-    sign: int
-    level: float
-    upper: float
-    proof: str  # prefix of the arrays of multipliers
-    count: int = 0
-    within: BoxPart | None = None
-
-
-class LinearPart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All claims and questions about linear models."""
-
-    questions: tuple[LinearQuestionPart, ...]
-    results: tuple[LinearResultPart, ...]
-
-    def texts(self) -> Iterator[str]:
-        """Yield the texts that are printed."""
-        for result in self.results:
-            yield from (result.name, result.proof)
-        for question in self.questions:
-            file = question.model
-            yield from (file.path, file.sha256, file.kind, question.hints)
+from .. import exact as whole_numbers
+from ..boxes import Inputs, number, read_box, runs
+from ..budget import Change, check_change
+from ..design import Region
+from ..family import Family, Hints, check_bounds, check_leaks, check_shifts, prove_members
+from ..files import open_regular, read_archive
+from ..model import LinearModel, model_from
+from ..refusal import Rejected, Unreadable
+from ..values import Arrays
+from .parts import LinearQuestionPart, LinearResultPart
+from .places import Places
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,26 +94,25 @@ class LinearQuestion:
     subject: LinearSubject
 
 
-Members = dict[tuple[str, str], "Family"]
+Members = dict[tuple[str, str], Family]
 """Proved members, by the model's digest and the hints' prefix."""
 
 
 def read_linear(
     part: LinearQuestionPart,
-    folder: Path,
-    given: Given,
+    places: Places,
     under: Callable[[str], Arrays],
     known: Members,
 ) -> LinearQuestion:
     """Read the model of a question, and prove its members."""
-    where = found_file(part.model, folder, given.files, "files", given.roots)
+    where = places.find(part.model, "files")
     key = part.model.sha256, part.hints
     if key not in known:
         known[key] = _prove(_model(where), under(part.hints))
     family, model = known[key], known[key].model
     inputs = read_box(part.box, model.inputs, str(where), single=False)
     if part.members != len(family):
-        raise RejectedError(
+        raise Rejected(
             f"{where}: {len(family)} members, but the certificate is about {part.members}"
         )
     subject = LinearSubject(
@@ -170,35 +123,31 @@ def read_linear(
 
 
 def _model(path: Path) -> LinearModel:
-    from leaveout.kernel.model import model_from, read_arrays
-
     try:
-        return model_from(read_arrays(path))
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        raise CertificateError(f"{path}: not a linear model: {error}") from None
+        with open_regular(path) as stream:
+            return model_from(read_archive(stream))
+    except (OSError, ValueError, MemoryError) as error:
+        raise Unreadable(f"{path}: not a linear model: {error}") from None
 
 
 def _prove(model: LinearModel, arrays: Arrays) -> Family:
-    from leaveout.kernel.family import Hints, prove_members
-    from leaveout.kernel.numbers import Rejected
-
     names = ("R", "measured", "centres")
     hints = []
     for i in range(len(model.problems)):
         own = [_array(arrays, f"{name}{i}", "i8" if name == "measured" else "f8") for name in names]
         hints.append(Hints(*own))
     if len(arrays) != len(hints) * len(names):
-        raise RejectedError("it has hints of more fits than the model")
+        raise Rejected("it has hints of more fits than the model")
     try:
         return prove_members(model, hints)
     except (Rejected, IndexError) as error:
-        raise RejectedError(f"the members are not proved: {error}") from None
+        raise Rejected(f"the members are not proved: {error}") from None
 
 
 def _array(arrays: Arrays, name: str, kind: str) -> NDArray[Any]:
     found = arrays.get(name)
     if found is None or found.dtype != np.dtype(kind):
-        raise RejectedError(f"it has no array {name!r}, or one of another type")
+        raise Rejected(f"it has no array {name!r}, or one of another type")
     return np.asarray(found)
 
 
@@ -206,23 +155,17 @@ def check_linear(
     part: LinearResultPart, question: LinearQuestion, proof: Arrays, exact: bool = False
 ) -> LinearSubject:
     """Prove one claim, also in whole numbers if asked; return what it is about."""
-    from leaveout.kernel import exact as whole_numbers
-    from leaveout.kernel.budget import Change, check_change
-    from leaveout.kernel.design import Region
-    from leaveout.kernel.family import check_bounds, check_leaks, check_shifts
-    from leaveout.kernel.numbers import Rejected
-
     family, subject = question.family, question.subject
     model, inputs, label = family.model, subject.inputs, part.label
     if part.sign not in (1, -1) or (part.kind != "threshold" and (part.sign, part.level) != (1, 0)):
-        raise RejectedError("it has a sign or a level that its kind of claim has not")
+        raise Rejected("it has a sign or a level that its kind of claim has not")
     changes = part.kind in ("leave_out", "relabel", "add_one")
     if not changes and (label is None) != (part.kind == "difference"):
-        raise RejectedError("it names a label or an output where there is none, or names none")
+        raise Rejected("it names a label or an output where there is none, or names none")
     if not changes and (part.count or part.within is not None):
-        raise RejectedError("it counts rows that its kind of claim does not")
+        raise Rejected("it counts rows that its kind of claim does not")
     if exact and part.kind != "leaks":
-        raise CertificateError(f"{part.name}: whole numbers cover leaks only; leave out --exact")
+        raise Unreadable(f"{part.name}: whole numbers cover leaks only; leave out --exact")
     try:
         tables = [(each.columns, each.values) for each in inputs.tables]
         region = Region.of(model.design, inputs.lower, inputs.upper, tables)
@@ -250,12 +193,12 @@ def check_linear(
             return subject
         else:
             if not 0 <= label < model.outputs:
-                raise RejectedError(f"the model has no output {label}")
+                raise Rejected(f"the model has no output {label}")
             score = family.output(label) if part.sign > 0 else -family.output(label)
             t = _array(proof, "t", "f8")
             check_bounds(family, region, score, part.level, part.upper, t)
     except whole_numbers.NotCoveredError as error:
-        raise CertificateError(f"{part.name}: {error}; leave out --exact") from None
+        raise Unreadable(f"{part.name}: {error}; leave out --exact") from None
     except Rejected as error:
-        raise RejectedError(str(error)) from None
+        raise Rejected(str(error)) from None
     return replace(subject, claim=part)

@@ -9,18 +9,22 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from leaveout.errors import RejectedError
-from leaveout.kernel.values import (
+from ..onnx_file import Reader
+from ..refusal import Rejected
+from ..values import (
+    Answers,
     Compared,
     Given,
     HeldFile,
     Range,
     Text,
+    Topic,
     compare,
+    no_answers,
     number,
 )
-from leaveout.verifier.checker.expressions.functions import FUNCTIONS
-from leaveout.verifier.checker.expressions.parts import (
+from .functions import FUNCTIONS
+from .parts import (
     BinaryPart,
     CallPart,
     FilePlace,
@@ -65,7 +69,7 @@ def key_of(number: int, bound: Bindings) -> str:
         if isinstance(value, tuple) and all(isinstance(each, int) for each in value):
             value = " ".join(map(str, value))
         if not isinstance(value, int | Fraction | str):
-            raise RejectedError(f"a proof cannot be looked up by {name!r}")
+            raise Rejected(f"a proof cannot be looked up by {name!r}")
         texts.append(f"{name} = {value}")
     return ", ".join([str(number), *texts])
 
@@ -77,10 +81,19 @@ class Steps:
     left: int = _MOST_VALUES
 
     def take(self) -> None:
-        """Count one; raises RejectedError if there are too many."""
+        """Count one; raises Rejected if there are too many."""
         self.left -= 1
         if self.left < 0:
-            raise RejectedError(f"more than {_MOST_VALUES:,} values to check in total")
+            raise Rejected(f"more than {_MOST_VALUES:,} values to check in total")
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """What all calls of a certificate share."""
+
+    answers: Answers = no_answers
+    reader: Reader | None = None
+    exact: bool = False  # whether bounds of networks are to be exact
 
 
 @dataclass(eq=False)
@@ -93,7 +106,7 @@ class Evaluation:
     confidence: Fraction | None = None  # confidence of each sampled number
     kept: Kept = field(default_factory=dict)  # earlier results, which statements can share
     told: list[str] = field(default_factory=list)
-    exact: bool = False  # whether bounds of networks are to be exact
+    ground: Ground = field(default_factory=Ground)
     steps: Steps = field(default_factory=Steps)  # limit that statements can share
     _open: set[str] = field(default_factory=set)
 
@@ -101,14 +114,14 @@ class Evaluation:
         """Return whether a claim holds; None if unknown."""
         value = self.value(part, bound)
         if value is not None and not isinstance(value, bool):
-            raise RejectedError("expected a claim, which is true or false")
+            raise Rejected("expected a claim, which is true or false")
         return value
 
     def range(self, part: Part, bound: Bindings) -> Range:
         """Return a number."""
         value = self.value(part, bound)
         if not isinstance(value, Range):
-            raise RejectedError("expected a number")
+            raise Rejected("expected a number")
         return value
 
     def value(self, part: Part, bound: Bindings) -> object:
@@ -142,11 +155,11 @@ class Evaluation:
 
     def _let(self, name: str) -> object:
         if name not in self.lets:
-            raise RejectedError(f"{name!r} is not defined")
+            raise Rejected(f"{name!r} is not defined")
 
         def make() -> object:
             if name in self._open or len(self._open) > _DEEPEST:
-                raise RejectedError(f"{name!r} is defined in terms of itself")
+                raise Rejected(f"{name!r} is defined in terms of itself")
             self._open.add(name)
             try:
                 return self.value(self.lets[name], {})
@@ -180,9 +193,9 @@ class Evaluation:
         if isinstance(one, Range) and isinstance(other, Range):
             return compare(one, operator, other)
         if operator in _ORDER or isinstance(one, Range) or isinstance(other, Range):
-            raise RejectedError(f"{operator!r} compares something other than numbers")
+            raise Rejected(f"{operator!r} compares something other than numbers")
         if not isinstance(one, Compared) or type(one) is not type(other):
-            raise RejectedError(f"{operator!r} compares something other than numbers or forests")
+            raise Rejected(f"{operator!r} compares something other than numbers or forests")
         return bool(one == other) == (operator == "==")
 
     def _join_claims(self, part: BinaryPart, bound: Bindings) -> bool | None:
@@ -204,7 +217,7 @@ class Evaluation:
         binder = part.binders[depth]
         domain = self.value(binder.domain, bound)
         if not isinstance(domain, Iterable) or isinstance(domain, str):
-            raise RejectedError(f"{binder.name!r} does not range over a set of values")
+            raise Rejected(f"{binder.name!r} does not range over a set of values")
         found: bool | None = True
         for item in domain:
             self.steps.take()
@@ -219,13 +232,18 @@ class Evaluation:
             return abs(self.range(part.given["number"], bound))
         known = FUNCTIONS.get(part.function)
         if known is None:
-            raise RejectedError(f"{part.function!r} is not a function that can be checked")
+            raise Rejected(f"{part.function!r} is not a function that can be checked")
         mentioned = {name: bound[name] for name in _names(part) if name in bound}
 
         def make() -> object:
             values = {name: self.value(each, bound) for name, each in part.given.items()}
             proof = self.proof(key_of(part.number, mentioned)) if _has_key(mentioned) else {}
-            given = Given(values, proof, self.confidence, self.told.append, known.ask, self.exact)
+            ground = self.ground
+            ask = ground.answers(Topic(part.function, "", proof))
+            given = Given(
+                values, proof, self.confidence, self.told.append, ask, ground.exact,
+                ground.answers, ground.reader,
+            )  # fmt: skip
             found = known.check(given)
             right = {"number": Range, "claim": bool | None}.get(known.result)
             if right is not None and not isinstance(found, right):

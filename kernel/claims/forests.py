@@ -1,8 +1,8 @@
-"""Claims about forests: what the manifest says of them, handed to the kernel in plain values."""
+"""Claims about forests: their files, read for the kernel, and what they are about."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,57 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.errors import CertificateError, RejectedError
-from leaveout.kernel import deletion, forest_members, forests
-from leaveout.kernel.boxes import Inputs, read_box
-from leaveout.kernel.deletion import Forest
-from leaveout.kernel.forest_file import Answering, Exact, read_forest
-from leaveout.kernel.numbers import Rejected
-from leaveout.kernel.values import Given as Arguments
-from leaveout.verifier.certify.forests import rules_of_boxes
-from leaveout.verifier.checker.files import BoxPart, FilePart, found_file
-from leaveout.verifier.checker.forest_claims import (
-    ForestQuestionPart,
-    ForestResultPart,
-    ForestSubject,
-)
-from leaveout.verifier.checker.readers import Given
+from .. import deletion, forest_members, forests
+from ..boxes import Inputs, read_box
+from ..deletion import Forest
+from ..forest_file import Answering, Exact, read_forest
+from ..refusal import Rejected, Unreadable
+from ..values import Ask, Given
+from .networks import label_text
+from .parts import BoxPart, FilePart, ForestQuestionPart, ForestResultPart
+from .places import Places
+
+
+@dataclass(frozen=True, eq=False)
+class ForestSubject:
+    """The forests and inputs of claims about leaks."""
+
+    path: Path
+    sha256: str
+    other: tuple[Path, str] | None
+    members: int
+    names: list[Any]  # labels
+    inputs: Inputs
+    group: str  # the column whose equal cells name rows that leave together; or empty
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line per file and a line per range of inputs."""
+        if self.other is None:
+            yield (
+                f"no confidence above upper is a leak, over all {self.members:,} forests without "
+                f"{self._absent_rows('one')} and every x"
+            )
+        else:
+            yield "no confidence above upper is a leak, over the other forest and every x"
+        yield f"forest {self.path} (SHA-256 {self.sha256})"
+        if self.other is not None:
+            yield f"other forest {self.other[0]} (SHA-256 {self.other[1]})"
+        else:
+            yield (
+                f"  the forest, and the forest without {self._absent_rows('each')}, were retrained "
+                "from the rows in the file"
+            )
+        known = ", ".join(f"{at} is {label!r}" for at, label in enumerate(self.names))
+        yield f"labels: {known}; values and thresholds are float64"
+        yield from self.inputs.lines()
+
+    def _absent_rows(self, which: str) -> str:
+        """Return what a member lacks, in words."""
+        return f"all rows of {which} {self.group!r}" if self.group else f"{which} row"
+
+    def claim_text(self, labels: Collection[int]) -> str:
+        """Return the claimed labels in words."""
+        return label_text(labels, len(self.names))
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +74,9 @@ class ForestQuestion:
     subject: ForestSubject
 
 
-def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> ForestQuestion:
+def read_forests(part: ForestQuestionPart, places: Places) -> ForestQuestion:
     """Read the forests of a question, and train them again if necessary."""
-    where, one = _forest(part.forest, folder, given)
+    where, one = _forest(part.forest, places)
     inputs = read_box(part.box, one.features, str(where), single=False)
     said: tuple[Path, str] | None = None
     group = ""
@@ -50,7 +86,7 @@ def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> Forest
             columns = list(range(len(one.labels)))
             group = one.group if isinstance(one, Exact) else ""
         else:
-            beside, other = _forest(part.other, folder, given)
+            beside, other = _forest(part.other, places)
             found, names = [forest_members.pair(one, other)], ["the other forest"]
             every = forest_members.every_label(one, other)
             columns, said = (
@@ -58,12 +94,10 @@ def read_forests(part: ForestQuestionPart, folder: Path, given: Given) -> Forest
                 (beside, part.other.sha256),
             )
     except Rejected as error:
-        raise RejectedError(f"{where}: {error}") from None
+        raise Rejected(f"{where}: {error}") from None
     count = len(names)
     if part.members != count:
-        raise RejectedError(
-            f"{where}: {count} forests, but the certificate is about {part.members}"
-        )
+        raise Rejected(f"{where}: {count} forests, but the certificate is about {part.members}")
     subject = ForestSubject(where, part.forest.sha256, said, count, one.labels, inputs, group)
     return ForestQuestion(found, _plain(inputs), columns, names, subject)
 
@@ -80,8 +114,8 @@ def _plain(inputs: Inputs) -> forest_members.Inputs:
     return forest_members.Inputs(inputs.lower, inputs.upper, tables)
 
 
-def _forest(part: FilePart, folder: Path, given: Given) -> tuple[Path, Exact | Answering]:
-    where = found_file(part, folder, given.files, "files", given.roots)
+def _forest(part: FilePart, places: Places) -> tuple[Path, Exact | Answering]:
+    where = places.find(part, "files")
     return where, _read(where, lambda: read_forest(where, part.sha256))
 
 
@@ -90,39 +124,40 @@ def _read(path: Path, read: Callable[[], Any]) -> Any:
     try:
         return read()
     except OSError as error:
-        raise CertificateError(f"{path}: cannot read: {error.strerror or error}") from None
+        raise Unreadable(f"{path}: cannot read: {error.strerror or error}") from None
     except Rejected as error:
-        raise CertificateError(f"{path}: {error}") from None
+        raise Unreadable(f"{path}: {error}") from None
 
 
 def check_forest(
     part: ForestResultPart,
     question: ForestQuestion,
     proof: Mapping[str, NDArray[Any]],
+    ask: Ask,
     progress: Callable[[int, int], None],
 ) -> int:
     """Prove one claim; return the number of boxes used."""
     if not 0 <= part.label < len(question.columns):
-        raise RejectedError(f"the forest has no label {part.label}")
+        raise Rejected(f"the forest has no label {part.label}")
     label = question.columns[part.label]
     claim = forests.Claim(label, part.upper, question.parts, question.inputs, question.names)
     total = len(proof.get("feature", np.zeros(0)))
-    return forests.prove(claim, proof, rules_of_boxes, lambda done: progress(done, total))
+    return forests.prove(claim, proof, ask, lambda done: progress(done, total))
 
 
-def forest(given: Arguments) -> Forest:
+def forest(given: Given) -> Forest:
     """Read a forest file."""
     found: Forest = _read(given.file().path, lambda: deletion.forest(given))
     return found
 
 
-def points(given: Arguments) -> list[tuple[int, ...]]:
+def points(given: Given) -> list[tuple[int, ...]]:
     """Read the table of deleted rows."""
     found: list[tuple[int, ...]] = _read(given.file().path, lambda: deletion.points(given))
     return found
 
 
-def same_function(given: Arguments) -> bool | None:
+def same_function(given: Given) -> bool | None:
     """Return whether two forests agree on all inputs; None if that is unknown."""
     one, other = (given.value_of_kind(name, Forest, "forest") for name in ("forest", "other"))
     part = given.value_of_kind("inputs", BoxPart, "set of inputs")

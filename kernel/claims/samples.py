@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.errors import RejectedError
-from leaveout.kernel.boxes import Inputs, runs
-from leaveout.kernel.tails import few_drawn
-from leaveout.kernel.values import number
-from leaveout.verifier.checker.manifest import DrawPart, SampledPart
-from leaveout.verifier.checker.question import Question, Subject
+from ..boxes import Inputs, runs
+from ..refusal import Rejected
+from ..tails import few_drawn
+from ..values import number
+from .networks import Question, Subject
+from .parts import DrawPart, SampledPart
 
 _MOST_ROWS = 10**8
 """Most rows to draw from: a permutation of them is held in memory."""
@@ -93,14 +93,14 @@ def read_sampled(part: SampledPart, question: Question, together: int) -> Sample
     """Check everything in a claim about all rows except the bounds of its members."""
     drawn, removed = part.sample, question.removed
     if not part.bounds or len({each.label for each in part.bounds}) < len(part.bounds):
-        raise RejectedError("it does not have exactly one bound for each label that it is about")
+        raise Rejected("it does not have exactly one bound for each label that it is about")
     share, confidence = number(part.share), number(part.confidence)
     if not 0 <= share < 1:
-        raise RejectedError(f"{part.share} is not a share of the rows")
+        raise Rejected(f"{part.share} is not a share of the rows")
     if not 0 < confidence < 1:
-        raise RejectedError(f"{part.confidence} is not a confidence")
+        raise Rejected(f"{part.confidence} is not a confidence")
     if part.results < together:
-        raise RejectedError(
+        raise Rejected(
             f"it divides the failure probability among {part.results} results, but the "
             f"certificate alone has {together} that rest on samples"
         )
@@ -110,45 +110,42 @@ def read_sampled(part: SampledPart, question: Question, together: int) -> Sample
     chance = few_drawn(drawn.rows, drawn.size, exceptions + 1, without)
     error = (1 - confidence) / (part.results * drawn.draws)
     if chance > error:
-        raise RejectedError(
+        raise Rejected(
             f"{without:,} of {drawn.size:,} sampled rows are left out of the bound: a draw "
             f"contains so few of the {exceptions + 1:,} worst rows with probability "
             f"{_up(chance):.4g}, but at most {float(error):.4g} is allowed"
         )
-    bounded = question.family.removed
+    bounded = question.members.removed
     left_out = np.sort(removed[~np.isin(removed, bounded)])
     return SampledSubject(part, len(removed), left_out, share, confidence, chance, question.subject)
 
 
 def _hold_draw(drawn: DrawPart, question: Question) -> None:
     """Repeat the draw of rows, and compare it with everything that identifies them."""
-    manifest, family = question.family.manifest, question.subject.family
-    said = manifest.sample
+    members, family = question.members, question.subject.family
+    said = members.sample
     if said is None:
-        raise RejectedError(f"{family}: its manifest does not describe a sample")
-    for name in DrawPart.__struct_fields__:
-        own, theirs = getattr(drawn, name), getattr(said, name)
+        raise Rejected(f"{family}: its manifest does not describe a sample")
+    for name in (each.name for each in fields(DrawPart)):
+        own, theirs = getattr(drawn, name), said[name]
         if own != theirs:
-            raise RejectedError(
+            raise Rejected(
                 f"the certificate states {name} {own} for the sample, but the manifest of "
                 f"{family} states {theirs}"
             )
     if not 1 <= drawn.size <= drawn.rows <= _MOST_ROWS:
-        raise RejectedError(f"{drawn.size} rows are not a sample of {drawn.rows}")
+        raise Rejected(f"{drawn.size} rows are not a sample of {drawn.rows}")
     if not 1 <= drawn.draw <= drawn.draws or drawn.seed < 0:
-        raise RejectedError(
-            f"there is no draw {drawn.draw} among {drawn.draws} with seed {drawn.seed}"
-        )
-    if manifest.data is not None and manifest.data.rows != drawn.rows:
-        raise RejectedError(
-            f"{family}: was trained on {manifest.data.rows:,} rows, but the sample is of "
-            f"{drawn.rows:,}"
+        raise Rejected(f"there is no draw {drawn.draw} among {drawn.draws} with seed {drawn.seed}")
+    if members.rows is not None and members.rows != drawn.rows:
+        raise Rejected(
+            f"{family}: was trained on {members.rows:,} rows, but the sample is of {drawn.rows:,}"
         )
     key = (_STREAM,) if drawn.draw == 1 else (_STREAM, drawn.draw)
     source = np.random.PCG64(np.random.SeedSequence((drawn.seed, *key)))
     rows = np.random.Generator(source).permutation(drawn.rows)[: drawn.size]
     if not np.array_equal(np.sort(rows), question.removed):
-        raise RejectedError(
+        raise Rejected(
             f"{family}: its members do not lack the {drawn.size:,} rows that seed {drawn.seed} "
             f"draws from {drawn.rows:,}"
         )

@@ -1,0 +1,252 @@
+"""Claims over networks: their files, read for the kernel, and what they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from .. import points as rules
+from ..boxes import Inputs, read_box, runs
+from ..float32 import Program
+from ..leaks import Leaks
+from ..networks import Integers
+from ..onnx_file import Members, Network, Reader
+from ..refusal import Rejected, Unreadable
+from ..values import Ask
+from .parts import ApplicationPart, CasePart, ClaimPart, FilePart, FormPart, QuestionPart
+from .places import Places
+
+
+@dataclass(frozen=True, eq=False)
+class Some:
+    """Some members of a family."""
+
+    members: Members
+    chosen: Integers
+
+    @property
+    def removed(self) -> Integers:
+        """The row that each member lacks."""
+        return self.members.removed[self.chosen]
+
+    @property
+    def sample(self) -> Mapping[str, int] | None:
+        """How the rows were drawn."""
+        return self.members.sample
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows there are in all."""
+        return self.members.rows
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    def take(self, members: Integers, /) -> Program:
+        """Return some of them."""
+        return self.members.take(self.chosen[members])
+
+
+class Shelf:
+    """The networks and families of a certificate, each read once."""
+
+    def __init__(self, places: Places, reader: Reader) -> None:
+        self.places, self._reader = places, reader
+        self._networks: dict[FilePart, tuple[Path, Network]] = {}
+        self._families: dict[tuple[FilePart, FilePart], tuple[Path, Members]] = {}
+
+    def network(self, part: FilePart) -> tuple[Path, Network]:
+        """Return where a network was found, and the network."""
+        if part.kind != "network":
+            raise Unreadable(f"the certificate lists a network as a {part.kind!r}")
+        if part not in self._networks:
+            path = self.places.find(part, "network")
+            self._networks[part] = path, self._reader.network(path)
+        return self._networks[part]
+
+    def family(self, part: FilePart, network: FilePart, count: int) -> tuple[Path, Members]:
+        """Return where a family was found, and its members."""
+        key = part, network
+        if key not in self._families:
+            _, whole = self.network(network)
+            path = self.places.find(part, "family")
+            read = self._reader.alone if part.kind == "network" else self._reader.family
+            self._families[key] = path, read(path, whole)
+        path, members = self._families[key]
+        if len(members) != count:
+            raise Rejected(
+                f"{path}: has {len(members)} members, but the certificate is about {count}"
+            )
+        return path, members
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The files and inputs of claims about leaks."""
+
+    network: Path  # as read
+    network_sha256: str
+    family: Path  # as read
+    family_sha256: str
+    members: int
+    labels: int  # number of the network's labels
+    inputs: Inputs
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line per file and a line per range of inputs."""
+        yield f"no confidence above upper is a leak, over all {self.members:,} members and every x"
+        yield f"network {self.network} (SHA-256 {self.network_sha256})"
+        yield f"family {self.family} (SHA-256 {self.family_sha256})"
+        yield from self.inputs.lines()
+
+    def claim_text(self, labels: Collection[int]) -> str:
+        """Return in words which labels are claimed."""
+        return label_text(labels, self.labels)
+
+
+def label_text(labels: Collection[int], count: int) -> str:
+    """Return in words which of a model's labels are claimed."""
+    own = sorted(set(labels))
+    others = [label for label in range(count) if label not in own]
+    if not others:
+        return f"claims all {count} labels"
+    return (
+        f"claims label{'s' * (len(own) > 1)} {runs(own)} of {count}; nothing is "
+        f"claimed about label{'s' * (len(others) > 1)} {runs(others)}"
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A network, members and a box."""
+
+    network: Network
+    members: Members
+    subject: Subject
+    removed: Integers  # shape (all,): of the whole family
+
+    def leaks(self, ask: Ask) -> Leaks:
+        """Bound what claims about all labels share."""
+        return Leaks.of(self.network.program, self.members, self.subject.inputs, ask)
+
+
+def facts_of(leaks: Leaks, label: int, *, short: bool) -> dict[str, int]:
+    """Return what those who answer about a tree of leaks need to know."""
+    return {
+        "label": label,
+        "labels": leaks.net.labels,
+        "members": len(leaks.members),
+        "hidden": leaks.net.hidden,
+        "short": int(short),
+    }
+
+
+def read_question(part: QuestionPart, shelf: Shelf) -> Question:
+    """Load a question's files from where the certificate or the caller says they are."""
+    where, network = shelf.network(part.network)
+    every = part.members + len(part.without)
+    other, whole = shelf.family(part.family, part.network, every)
+    members = _some(whole, part.without)
+    subject = Subject(
+        where,
+        part.network.sha256,
+        other,
+        part.family.sha256,
+        len(members),
+        network.labels,
+        read_box(part.box, network.inputs, str(where)),
+    )
+    return Question(network, members, subject, whole.removed)
+
+
+def _some(members: Members, without: tuple[int, ...]) -> Members:
+    """Return a family without some of its members."""
+    if not without:
+        return members
+    ascending = all(a < b for a, b in pairwise(without))
+    if not (ascending and without[0] >= 0 and without[-1] < len(members) > len(without)):
+        raise Rejected(
+            "the members left out are not a proper subset of the family, in ascending order"
+        )
+    return Some(members, np.delete(np.arange(len(members)), without))
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """A network, or any member of a family, that reads a point."""
+
+    path: Path  # of the network
+    network: Network
+    family: Path | None = None  # the family that it is from
+    members: Members | None = None  # if it may be any of these, or the one of these
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """A claim over points."""
+
+    part: ClaimPart
+    applied: tuple[Applied, ...]  # one per application
+    inputs: tuple[Inputs, ...]  # one per point
+    claim: rules.Points  # what is proved
+
+
+def read_points(part: ClaimPart, shelf: Shelf) -> Points:
+    """Load the files of a claim."""
+    for each in part.applications:
+        if not 0 <= each.point < len(part.points):
+            raise Rejected("a network is applied to a point that does not exist")
+    applied = tuple(_applied(each, shelf) for each in part.applications)
+    boxes = tuple(read_box(box, *_width(p, part, applied)) for p, box in enumerate(part.points))
+    applications = tuple(
+        _application(each, one, boxes[each.point])
+        for one, each in zip(applied, part.applications, strict=True)
+    )
+    cases = tuple(_case(case) for case in part.cases)
+    claim = rules.Points(applications, boxes, cases, part.upper, part.decides, part.reals)
+    return Points(part, applied, boxes, claim)
+
+
+def _applied(part: ApplicationPart, shelf: Shelf) -> Applied:
+    """Return what is applied to a point."""
+    path, network = shelf.network(part.network)
+    if part.family is None:
+        if part.member is not None:
+            raise Rejected("a member needs a family")
+        return Applied(path, network)
+    where, members = shelf.family(part.family.file, part.network, part.family.members)
+    if part.member is None:
+        return Applied(path, network, where, members)
+    if not 0 <= part.member < len(members):
+        raise Rejected(f"{where}: no member {part.member}")
+    return Applied(path, network, where, Some(members, np.array([part.member])))
+
+
+def _application(part: ApplicationPart, applied: Applied, box: Inputs) -> rules.Application:
+    program, members = applied.network.program, applied.members
+    if part.member is not None and members is not None:
+        program, members = members.take(np.zeros(1, np.int64)), None
+    return rules.Application(program, part.point, box, members)
+
+
+def _case(part: CasePart) -> rules.Case:
+    goals, conditions = (tuple(map(_form, forms)) for forms in (part.goals, part.conditions))
+    return rules.Case(goals, conditions, part.inside, part.sums, part.near, part.origin)
+
+
+def _form(part: FormPart) -> rules.Form:
+    return rules.Form(part.features, part.scores, part.constant)
+
+
+def _width(point: int, part: ClaimPart, applied: tuple[Applied, ...]) -> tuple[int, str]:
+    """Return a point's number of features, and the networks that read it."""
+    own = [one for one, each in zip(applied, part.applications, strict=True) if each.point == point]
+    if len({one.network.inputs for one in own}) > 1:
+        raise Rejected("networks with different inputs are applied to one point")
+    if not own:
+        raise Rejected("no network is applied to one of the points")
+    return own[0].network.inputs, str(own[0].path)

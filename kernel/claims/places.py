@@ -1,0 +1,129 @@
+"""Files of a claim: where they are, and whether they are unchanged."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Literal
+
+from ..files import digest_of
+from ..refusal import Rejected, Unreadable
+from .parts import FilePart
+
+SERVED = ("full.onnx", "family.npz", "bounds.npz")
+"""Files of a served folder that a guard's answers depend on."""
+
+What = Literal["network", "family", "files"]
+"""The option that says where a file is."""
+
+_NETWORKS = ("network", "family", "folder")
+_KINDS: dict[str, tuple[str, ...]] = {
+    "network": _NETWORKS,
+    "family": _NETWORKS,
+    "files": ("file", "access"),
+}
+"""The kinds of files, by the option that locates them."""
+
+_CALLED = {"network": "network", "family": "family", "files": "file"}
+
+
+def only_file(path: Path) -> list[Path]:
+    """Return the files of a network that stores no weights elsewhere."""
+    return [path]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the files of a certificate are, unless where it says."""
+
+    folder: Path  # the certificate's
+    networks: tuple[Path, ...] = ()
+    families: tuple[Path, ...] = ()
+    others: tuple[Path, ...] = ()  # files, and folders that the certificate may refer to
+    files_of: Callable[[Path], Sequence[Path]] = only_file  # a network's file, then its weights
+
+    def find(self, part: FilePart, what: What) -> Path:
+        """Return the location of a file whose digest matches the certificate."""
+        files = [each for each in self.others if not each.is_dir()]
+        given = {"network": self.networks, "family": self.families}.get(what, ())
+        for each in files if what == "files" else []:
+            if each.is_file() and digest_of(each) == part.sha256:
+                return each
+        # Some of several files may be given, the rest is where the certificate says.
+        if len(given) < 2:
+            where = given[0] if given else self._below(part.path, what)
+            self._same(where, part, what)
+            return where
+        for each in given:
+            try:
+                self._same(each, part, what)
+            except Rejected:
+                continue
+            return each
+        raise Rejected(
+            f"none of the files passed is the {what} that the certificate names as {part.path!r} "
+            f"(SHA-256 {part.sha256[:12]})"
+        )
+
+    def _same(self, path: Path, part: FilePart, what: What) -> None:
+        if part.kind not in _KINDS[what]:
+            raise Unreadable(f"{path}: the certificate lists it as a {part.kind!r}")
+        try:
+            there = path.exists()
+        except OSError as error:
+            raise Unreadable(f"{str(path)[:80]}: cannot read: {error.strerror}") from None
+        if not there:
+            raise Unreadable(f"{path}: no such file; pass its location with --{what}")
+        if path.is_dir() != (part.kind in ("folder", "access")):
+            raise Rejected(f"{path}: the certificate needs a {part.kind}")
+        try:
+            found = self._digest(path, part.kind)
+        except OSError as error:
+            raise Unreadable(f"{path}: cannot read: {error.strerror}") from None
+        if found != part.sha256:
+            raise Rejected(
+                f"{path}: not the {what} that the certificate is about (SHA-256 {found[:12]}, "
+                f"expected {part.sha256[:12]})"
+            )
+
+    def _digest(self, path: Path, kind: str) -> str:
+        if kind == "folder":
+            return self._folder_digest(path)
+        if kind == "access":
+            rest = [path / name for name in SERVED[1:]]
+            return _digest_of([*self.files_of(path / SERVED[0]), *rest])
+        # A network may store weights in other files; one without them is a single file.
+        files = self.files_of(path) if kind == "network" else [path]
+        return digest_of(path) if len(files) == 1 else _digest_of(files)
+
+    def _folder_digest(self, folder: Path) -> str:
+        files = sorted(folder.glob("*.onnx"))
+        if not all(file.name.isprintable() for file in files):
+            # A line break in a name could disguise one file as two.
+            raise Rejected(f"{folder}: the name of a file in it contains an unprintable character")
+        every = [each for file in files for each in self.files_of(file)]
+        return _digest_of(list(dict.fromkeys(every)))
+
+    def _below(self, path: str, what: What) -> Path:
+        """Return the location of a file, which must be below the certificate or a root.
+
+        Certificates are untrusted, so they must not select other files to be opened.
+        """
+        named = self.folder / path
+        roots = [each for each in self.others if each.is_dir()]
+        allowed = [each.resolve() for each in (self.folder, *roots)]
+        where = named.resolve()
+        if PurePath(path).is_absolute() or not any(where.is_relative_to(each) for each in allowed):
+            raise Unreadable(
+                f"the certificate refers to its {_CALLED[what]} as {path!r}, outside its own "
+                f"folder; pass the location with --{what}, or allow it with --files "
+                f"{PurePath(path).parent}"
+            )
+        return named if where.is_relative_to(allowed[0]) else where
+
+
+def _digest_of(files: Sequence[Path]) -> str:
+    lines = [f"{digest_of(file)}  {file.name}\n" for file in files]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()

@@ -1,0 +1,198 @@
+"""Records as JSON: exactly the fields declared, each of its type; nothing else is read."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+_Record = TypeVar("_Record")
+
+TAG = "type"
+"""The field that says which of several records it is: the class attribute ``tag``."""
+
+
+def decode(text: bytes, form: type[_Record]) -> _Record:
+    """Read a record; raise ValueError at what is not exactly of its form."""
+    try:
+        found: _Record = _lazy(form)(parse(text), "")
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return found
+
+
+def parse(text: bytes) -> Any:
+    """Read JSON in which no name stands twice; raise ValueError for anything else."""
+    return json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_refuse_constant)
+
+
+def encode(record: object, *, ordered: bool = False) -> bytes:
+    """Write a record as JSON, its fields in their order, or in that of their names."""
+    return json.dumps(
+        plain(record), ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=ordered
+    ).encode()
+
+
+def plain(record: object) -> Any:
+    """Return a record as dicts, lists and values."""
+    if isinstance(record, Mapping):
+        return {name: plain(value) for name, value in record.items()}
+    if isinstance(record, list | tuple):
+        return [plain(value) for value in record]
+    if not is_dataclass(record):
+        return record
+    found = {each.name: plain(getattr(record, each.name)) for each in fields(record)}
+    tag = getattr(record, "tag", None)
+    return found if tag is None else {TAG: tag, **found}
+
+
+def convert(value: object, form: type[_Record]) -> _Record:
+    """Return a record from dicts, lists and values, or from another record alike."""
+    found: _Record = _lazy(form)(plain(value), "")
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"duplicate key {next(n for n in names if names.count(n) > 1)!r}")
+    return found
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is not JSON")
+
+
+_Reader = Callable[[Any, str], Any]
+
+
+@cache
+def _reader(form: Any) -> _Reader:
+    """Return what reads values of a type; it is told where in the record they stand."""
+    origin, arguments = get_origin(form), get_args(form)
+    if origin is Literal:
+        return _literal(arguments)
+    if origin in (Union, UnionType):
+        return _one_of(arguments)
+    if origin is tuple:
+        return _list(arguments)
+    if origin is dict:
+        inner = _lazy(arguments[1])
+        return lambda value, where: {
+            name: inner(each, f"{where}[...]") for name, each in _of(dict, value, where).items()
+        }
+    if is_dataclass(form):
+        return _object(form)
+    if form is float:
+        return _float
+    return lambda value, where: _of(form, value, where)
+
+
+def _lazy(form: Any) -> _Reader:
+    """Return what reads a type that may contain itself."""
+    return lambda value, where: _reader(form)(value, where)
+
+
+def _of(kind: type, value: Any, where: str) -> Any:
+    if type(value) is not kind:
+        raise ValueError(f"expected {_NAMES[kind]}, found {_NAMES[type(value)]}{_at(where)}")
+    return value
+
+
+def _float(value: Any, where: str) -> float:
+    number = value if type(value) in (int, float) else _of(float, value, where)
+    try:
+        found = float(number)
+    except OverflowError:
+        found = math.inf
+    if not math.isfinite(found):
+        raise ValueError(f"a number out of range{_at(where)}")
+    return found
+
+
+def _literal(words: tuple[Any, ...]) -> _Reader:
+    def read(value: Any, where: str) -> Any:
+        if not isinstance(value, str) or value not in words:
+            raise ValueError(f"invalid value {value!r}{_at(where)}")
+        return value
+
+    return read
+
+
+def _one_of(forms: tuple[Any, ...]) -> _Reader:
+    others = [each for each in forms if each is not NoneType]
+    if len(others) == 1:
+        inner = _lazy(others[0])
+        return lambda value, where: None if value is None else inner(value, where)
+    tags = {each.tag: each for each in others}
+
+    def read(value: Any, where: str) -> Any:
+        tag = _of(dict, value, where).get(TAG)
+        if not isinstance(tag, str) or tag not in tags:
+            raise ValueError(f"invalid value {tag!r}{_at(f'{where}.{TAG}')}")
+        return _reader(tags[tag])(value, where)
+
+    return read
+
+
+def _list(forms: tuple[Any, ...]) -> _Reader:
+    if len(forms) == 2 and forms[1] is Ellipsis:
+        inner = _lazy(forms[0])
+        return lambda value, where: tuple(
+            inner(each, f"{where}[...]") for each in _of(list, value, where)
+        )
+    readers = [_lazy(each) for each in forms]
+
+    def read(value: Any, where: str) -> Any:
+        if len(_of(list, value, where)) != len(readers):
+            raise ValueError(f"expected a list of {len(readers)}{_at(where)}")
+        return tuple(one(each, f"{where}[...]") for one, each in zip(readers, value, strict=True))
+
+    return read
+
+
+def _object(form: Any) -> _Reader:
+    hints = get_type_hints(form)
+    readers = {each.name: _lazy(hints[each.name]) for each in fields(form)}
+    needed = {
+        each.name
+        for each in fields(form)
+        if each.default is MISSING and each.default_factory is MISSING
+    }
+    tag = getattr(form, "tag", None)
+
+    def read(value: Any, where: str) -> Any:
+        given = dict(_of(dict, value, where))
+        if tag is not None and given.pop(TAG, None) != tag:
+            raise ValueError(f"invalid value{_at(f'{where}.{TAG}')}")
+        for name in given:
+            if name not in readers:
+                raise ValueError(f"unknown field {name!r}{_at(where)}")
+        for name in needed:
+            if name not in given:
+                raise ValueError(f"missing field {name!r}{_at(where)}")
+        return form(
+            **{name: readers[name](each, f"{where}.{name}") for name, each in given.items()}
+        )
+
+    return read
+
+
+_NAMES: Mapping[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "null",
+}
+
+
+def _at(where: str) -> str:
+    return f" at {where.removeprefix('.')}" if where else ""

@@ -1,0 +1,295 @@
+"""Answers to the kernel's questions about a certificate, and a network that it cannot read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from leaveout.errors import CertificateError, RejectedError
+from leaveout.files import ARCHIVE, open_atomically, read_whole, settle
+from leaveout.kernel.claims.certificate import read_certificate
+from leaveout.kernel.claims.check import Checked, Checker, Progress
+from leaveout.kernel.claims.places import Places
+from leaveout.kernel.float32 import Program
+from leaveout.kernel.onnx_file import Dense, DenseReader, Members, Network
+from leaveout.kernel.recording import Recorder
+from leaveout.kernel.refusal import Rejected, Unreadable
+from leaveout.kernel.values import Ask, Topic, nothing
+from leaveout.models import Family, load_family, load_network
+from leaveout.models import Network as LoadedNetwork
+from leaveout.models.lowering import program_of
+from leaveout.models.onnx.values import files_of
+from leaveout.verifier.certify.forests import rules_of_boxes
+from leaveout.verifier.certify.networks import lines_only
+from leaveout.verifier.certify.tree_arrays import TreeArrays
+from leaveout.verifier.certify.trees import TreeAnswers, Used, leak_tree
+
+
+def check(
+    path: Path,
+    *,
+    network: Path | Sequence[Path] | None = None,
+    family: Path | Sequence[Path] | None = None,
+    files: Path | Sequence[Path] | None = None,
+    exact: bool = False,
+    record: Path | None = None,
+    progress: Progress | None = None,
+) -> list[Checked]:
+    """Prove every claim of a certificate again.
+
+    Parameters
+    ----------
+    path : Path
+        The certificate.
+    network, family, files : Path or sequence of Path, optional
+        Where files are that moved; folders among ``files`` may be referred to.
+    exact : bool
+        Prove leaks of linear models also in whole numbers.
+    record : Path, optional
+        Where to write the answers to the kernel's questions, for ``leaveout-check``.
+    progress : callable, optional
+        Receives a claim's name, its label, the nodes checked and their number.
+
+    Raises
+    ------
+    CertificateError
+        If the certificate, or a file it names, is missing, damaged or in another format.
+    RejectedError
+        If a claim is not proved; the message names the first part that fails.
+    """
+    places = _places(path, network, family, files)
+    with errors_of_the_kernel():
+        answers = Recorder(_Answers(path))
+        reader = _Reader() if record is None else DenseReader()
+        checker = Checker(
+            read_certificate(path),
+            places,
+            _Answers(path) if record is None else answers,
+            reader,
+            exact,
+            progress,
+        )
+        found = [*checker.trees(), *checker.others()]
+    if record is not None:
+        try:
+            with open_atomically(record) as stream:
+                answers.write(stream, read_whole(path, ARCHIVE))
+        except OSError as error:
+            raise CertificateError(f"{record}: cannot write: {error.strerror or error}") from None
+    return found
+
+
+def used_parts(
+    path: Path,
+    *,
+    network: Sequence[Path],
+    family: Sequence[Path],
+    progress: Progress | None = None,
+) -> dict[str, Used]:
+    """Prove every claim that has a tree; return the parts used by each walk, by tree name.
+
+    Parameters and errors are those of `check`.
+    """
+    places = _places(path, network, family, None)
+    used: dict[str, Used] = {}
+    with errors_of_the_kernel():
+        answers = _Answers(path, used)
+        checker = Checker(read_certificate(path), places, answers, _Reader(), progress=progress)
+        for _ in checker.trees():
+            pass
+    return used
+
+
+@contextmanager
+def errors_of_the_kernel() -> Iterator[None]:
+    """Raise what the kernel says as this program's errors."""
+    try:
+        # Products are too small for threads.
+        with threadpool_limits(1, "blas"):
+            yield
+    except Rejected as error:
+        raise RejectedError(str(error)) from None
+    except Unreadable as error:
+        raise CertificateError(str(error)) from None
+
+
+def _places(
+    path: Path,
+    network: Path | Sequence[Path] | None,
+    family: Path | Sequence[Path] | None,
+    files: Path | Sequence[Path] | None,
+) -> Places:
+    networks, families, others = (
+        () if paths is None else (paths,) if isinstance(paths, Path) else tuple(paths)
+        for paths in (network, family, files)
+    )
+    for each in (path, *networks, *families, *others):
+        folder = each if each.is_dir() else each.parent
+        if folder.is_dir():
+            settle(folder)
+    return Places(path.parent, networks, families, others, files_of)
+
+
+@dataclass(frozen=True, eq=False)
+class _Loaded:
+    """A network that the kernel cannot read."""
+
+    whole: LoadedNetwork
+
+    @property
+    def program(self) -> Program:
+        stacked = {name: value[None] for name, value in self.whole.parameters.items()}
+        return program_of(self.whole.graph, stacked)
+
+    @property
+    def inputs(self) -> int:
+        return self.whole.inputs
+
+    @property
+    def labels(self) -> int:
+        return self.whole.labels
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.whole.graph.notes
+
+
+@dataclass(frozen=True, eq=False)
+class _LoadedFamily:
+    network: LoadedNetwork
+    whole: Family
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def take(self, members: NDArray[np.int64], /) -> Program:
+        return program_of(self.network.graph, self.whole.take(members))
+
+    @property
+    def removed(self) -> NDArray[np.int64]:
+        return self.whole.removed
+
+    @property
+    def sample(self) -> Mapping[str, int] | None:
+        drawn = self.whole.manifest.sample
+        names = ("size", "rows", "seed", "draw", "draws")
+        return None if drawn is None else {name: getattr(drawn, name) for name in names}
+
+    @property
+    def rows(self) -> int | None:
+        facts = self.whole.manifest.data
+        return None if facts is None else facts.rows
+
+
+class _Reader:
+    """The kernel's own reader, and that of `leaveout.models` for what it refuses."""
+
+    _dense = DenseReader()
+
+    def network(self, path: Path, /) -> Network:
+        """See `leaveout.kernel.claims.networks.Reader`."""
+        try:
+            return self._dense.network(path)
+        except Unreadable:
+            return _Loaded(load_network(path))
+
+    def family(self, path: Path, network: Network, /) -> Members:
+        """See `leaveout.kernel.claims.networks.Reader`."""
+        if isinstance(network, Dense):
+            try:
+                return self._dense.family(path, network)
+            except (Unreadable, IsADirectoryError):
+                pass
+        whole = _loaded(network)
+        return _LoadedFamily(whole, load_family(path, whole))
+
+    def alone(self, path: Path, network: Network, /) -> Members:
+        """See `leaveout.kernel.claims.networks.Reader`."""
+        if isinstance(network, Dense):
+            try:
+                return self._dense.alone(path, network)
+            except Unreadable:
+                pass
+        whole, other = _loaded(network), load_network(path)
+        if other.architecture != whole.architecture:
+            raise Rejected(f"{path}: its architecture differs from that of {whole.source}")
+        stacked = {k: np.asarray(v, np.float32)[None] for k, v in other.parameters.items()}
+        return _LoadedFamily(whole, Family(stacked, np.zeros(1, np.int64)))
+
+
+def _loaded(network: Network) -> LoadedNetwork:
+    if isinstance(network, Dense):
+        return load_network(network.path)
+    assert isinstance(network, _Loaded)
+    return network.whole
+
+
+class _Answers:
+    """Answers on every topic; what is used of a tree is noted if asked."""
+
+    def __init__(self, path: Path, used: dict[str, Used] | None = None) -> None:
+        self._path, self._used = path, used
+
+    def __call__(self, topic: Topic) -> Ask:
+        if topic.kind == "bounds":
+            return lines_only
+        if topic.kind == "leaf boxes":
+            return rules_of_boxes
+        if topic.kind in ("leak tree", "point tree"):
+            return self._tree(topic)
+        return _of_function(topic.kind)
+
+    def _tree(self, topic: Topic) -> Ask:
+        facts, leaks = topic.facts, topic.kind == "leak tree"
+        arrays = {f"{topic.name}.{key}": array for key, array in topic.proof.items()}
+        read = TreeArrays(arrays, self._path, bool(facts["short"]))
+        part = read.tree(topic.name, leaks=leaks)
+        if leaks:
+            part = leak_tree(part, facts["label"], facts["labels"])
+        used = self._used
+        own = None if used is None else used.setdefault(topic.name, Used.of(len(part)))
+        return TreeAnswers(part, facts["members"], facts["hidden"], own)
+
+
+_MODULES: Mapping[str, Sequence[str]] = {
+    "audits": ("membership_advantage", "unlearns"),
+    "votes": (
+        "answered_right",
+        "certified_accuracy",
+        "collective_accuracy",
+        "median_radius",
+        "radius",
+        "targeted_robustness",
+    ),
+}
+
+
+def _of_function(name: str) -> Ask:
+    """Return what answers the questions of a function, imported when the first one comes."""
+    if name == "same_function":
+        return rules_of_boxes
+    for module, names in _MODULES.items():
+        if name in names:
+            return _Late(f"leaveout.verifier.certify.{module}")
+    return nothing
+
+
+@dataclass(frozen=True)
+class _Late:
+    module: str
+
+    def __call__(
+        self, what: str, known: Mapping[str, NDArray[np.generic]]
+    ) -> Mapping[str, NDArray[np.generic]]:
+        answer = cast(
+            "Callable[..., Mapping[str, NDArray[np.generic]]]", import_module(self.module).answer
+        )
+        return answer(what, known)

@@ -1,1 +1,0 @@
-"""Statements about values, checked by the checker's own functions."""

@@ -1,1 +1,0 @@
-"""What a guard's answers depend on, checked again."""
