@@ -72,6 +72,7 @@ imports: $(DEV)/.ready
 wheel: $(DEV)/.ready
 	rm -rf dist && $(DEVBIN)/pip wheel --quiet --no-deps -w dist .
 	$(DEVBIN)/python .ci/wheel_contents.py dist
+	.ci/kernel_wheel.sh $(DEVBIN)
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(CHECK)

@@ -92,7 +92,7 @@ def read_archive(
     Raises ValueError at damage, and where a stranger's archive would unpack to much.
     """
     with refuse_damage(), zipfile.ZipFile(file) as archive:
-        size = os.fstat(file.fileno()).st_size
+        size = file.seek(0, os.SEEK_END)
         refuse_bombs(archive, size, only, strangers=strangers)
         content = None if mapped_from is None or size < mapped_from else _map(file)
         arrays: dict[str, NDArray[Any]] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import itertools
-import json
 import math
 import zipfile
 import zlib
@@ -20,6 +19,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .numbers import Floats, Rejected, need
+from .records import parse
 
 Array = NDArray[Any]
 
@@ -176,16 +176,11 @@ def _array(archive: zipfile.ZipFile, name: str) -> Array:
         return found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    need(len({name for name, _ in pairs}) == len(pairs), "its manifest has a name twice")
-    return dict(pairs)
-
-
 def _manifest(text: bytes, kinds: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
     """Return a manifest with exactly the names and types given."""
     try:
-        found = json.loads(text.decode(), object_pairs_hook=_once)
-    except (ValueError, RecursionError) as error:
+        found = parse(text)
+    except ValueError as error:
         raise Rejected(f"its manifest is damaged: {error}") from None
     need(isinstance(found, dict) and set(found) == set(kinds), "its manifest has other names")
     for name, kind in kinds.items():

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import zipfile
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import IO, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .design import Column, Design
 from .linear import Problem
 from .numbers import Floats, need
+from .records import parse
 
 Integers = NDArray[np.int64]
 
@@ -231,24 +229,8 @@ class LinearModel:
         return found.hexdigest()
 
 
-_MOST = 2**35
 _VERSION = 1
 _NEEDED = ("coefficients", "X", "y", "weights", "penalty", "names", "shift", "scale")
-
-
-def read_arrays(path: Path | IO[bytes]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of an archive; raise ValueError or OSError on anything unusual."""
-    found: dict[str, NDArray[Any]] = {}
-    with zipfile.ZipFile(path) as archive:
-        infos = archive.infolist()
-        need(sum(each.file_size for each in infos) <= _MOST, "the archive is too large")
-        for info in infos:
-            name = info.filename.removesuffix(".npy")
-            need(info.filename.endswith(".npy"), f"it holds {info.filename!r}, which is no array")
-            need(name not in found, f"it holds {name!r} twice")
-            with archive.open(info) as stream:
-                found[name] = npy.read_array(stream, allow_pickle=False)
-    return found
 
 
 def manifest_of(model: LinearModel) -> dict[str, Any]:
@@ -299,7 +281,7 @@ def model_from(arrays: dict[str, NDArray[Any]]) -> LinearModel:
     need(raw is not None and raw.dtype == np.uint8 and raw.ndim == 1, "no manifest")
     assert raw is not None
     try:
-        held = json.loads(raw.tobytes().decode())
+        held = parse(raw.tobytes())
         need(isinstance(held, dict) and held.get("format") == "leaveout linear model", "no model")
         need(held["version"] == _VERSION, f"format version {held['version']!r}, not {_VERSION}")
         for name in _NEEDED:

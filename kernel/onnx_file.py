@@ -454,10 +454,7 @@ def _facts(raw: NDArray[Any]) -> dict[str, Any]:
     """Return the draw of the rows and their number, if the manifest states them."""
     if raw.dtype != np.uint8 or raw.ndim != 1:
         raise _Other("its manifest is not text")
-    try:
-        stated = parse(raw.tobytes())
-    except RecursionError:
-        stated = None
+    stated = parse(raw.tobytes())
     if not isinstance(stated, dict):
         raise _Other("its manifest is no object")
     sample, data = stated.get("sample"), stated.get("data")

@@ -27,7 +27,10 @@ def decode(text: bytes, form: type[_Record]) -> _Record:
 
 def parse(text: bytes) -> Any:
     """Read JSON in which no name stands twice; raise ValueError for anything else."""
-    return json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_refuse_constant)
+    try:
+        return json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def encode(record: object, *, ordered: bool = False) -> bytes:

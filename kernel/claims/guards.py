@@ -93,7 +93,7 @@ def _arrays(path: Path) -> tuple[dict[str, NDArray[Any]], int]:
             listed = [f"choices_{i}_{kind}" for i in range(count) for kind in ("columns", "values")]
             wanted = {"lower", "upper", "member_upper", *listed}.intersection(names)
             return read_archive(stream, only=wanted, strangers=True), count
-    except (OSError, KeyError, TypeError, ValueError, MemoryError, RecursionError):
+    except (OSError, KeyError, TypeError, ValueError, MemoryError):
         raise Unreadable(f"{path}: not a readable bounds file of verify --bounds") from None
 
 

@@ -78,8 +78,8 @@ def check(
     reads the questions from the specification itself, and the certificate must prove the answers.
 
     The check rests on a small kernel that searches nothing: it checks every region, bound and
-    multiplier, including rounding, and believes no hint. Trusted besides: the readers of ONNX and
-    family files, numpy, and that the runtime computes in float32.
+    multiplier, including rounding, and believes no hint. Trusted besides: numpy, that the runtime
+    computes in float32, and for networks of other than dense layers the reader of ONNX files.
 
     For example: leaveout verify idp.spec --certificate idp.cert, then leaveout check idp.cert
 

@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Build leaveout-check from kernel/, install it beside numpy alone, and prove a certificate with it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=$1 out=build/leaveout-check certificate=tests/checker/written/proof.cert
+alone() { env -u PYTHONPATH "$@"; }
+rm -rf "$out" && mkdir -p "$out"
+cp -R kernel "$out/source"
+"$bin/pip" wheel --quiet --no-deps -w "$out" "$out/source"
+"$bin/python" -m venv "$out/venv"
+alone "$out/venv/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt "$out"/*.whl
+"$bin/leaveout" check "$certificate" --record "$out/answers.npz" > /dev/null
+alone "$out/venv/bin/leaveout-check" "$certificate" "$out/answers.npz"
+# Nothing else than numpy may be there, and nothing is proved without answers.
+others=$(alone "$out/venv/bin/pip" list --format freeze | cut -d= -f1 | grep -vxE 'numpy|leaveout-check|pip|setuptools' || true)
+test -z "$others" || { echo "leaveout-check needs $others"; exit 1; }
+if alone "$out/venv/bin/leaveout-check" "$certificate" "$certificate" 2> /dev/null; then
+	echo "leaveout-check proves a certificate without answers"; exit 1
+fi
