@@ -74,6 +74,7 @@ class Sums:
     constant: Floats  # shape (outputs,)
     rounds: bool  # whether it does more than move numbers
     chain: Chain  # including the linear operators before it
+    folded: bool  # whether a runtime may fold it into one before it
     shift: Floats | None = None  # shape (outputs,)
 
     @cached_property
@@ -143,7 +144,7 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
                 else before or Chain(first)
             )
             shift = _shift(operator, graph, parameters, shape, sides) if signed else None
-            sums = Sums(sides, constant, rounds, chains[out], shift)
+            sums = Sums(sides, constant, rounds, chains[out], terms[first] > 0, shift)
             steps.append(Step((first,), out, sums))
             terms[out] = terms[first] + (sums.terms + 1) * rounds
         elif isinstance(operator, Join):
@@ -350,9 +351,10 @@ def _value_and_error(
             value = first + second
             # A runtime that flushes denormals may also flush one that it reads, as an input.
             lost = (2 + step.terms) * _TINY32
-            return value, gamma(step.terms, _UNIT32) * value[0] + lost
+            return value, _gamma32(step.terms) * value[0] + lost
         value = first + (second if step.sign > 0 else second.take(_NEGATED, axis=0))
-        return value, _signed_error(value[0], value[1], np.full(1, float(step.terms)), 1.0)
+        terms = np.full(1, float(step.terms))
+        return value, _signed_error(value[0], value[1], terms, 1.0, folded=True)
     parts = first @ sums.sides
     value = parts[0]
     if signed:
@@ -366,7 +368,13 @@ def _value_and_error(
     if not signed:
         return value, _unsigned_error(value[0], sums.terms + _SLACK, reach)
     live = (first[0] + first[1] > 0).astype(np.float32) @ sums.present
-    return value, _signed_error(value[0], value[1], live.astype(np.float64), reach)
+    terms = live.astype(np.float64)
+    return value, _signed_error(value[0], value[1], terms, reach, folded=sums.folded)
+
+
+def _gamma32(operations: int) -> float:
+    """Return the relative error of some roundings to float32; infinity if they are too many."""
+    return gamma(operations, _UNIT32) if operations * _UNIT32 < 0.5 else math.inf
 
 
 def _unsigned_error(size: Floats, roundings: int, reach: float) -> Floats:
@@ -374,19 +382,25 @@ def _unsigned_error(size: Floats, roundings: int, reach: float) -> Floats:
 
     Underflow, including flushed denormals, loses a whole term, times its later factors.
     """
-    return np.asarray(gamma(roundings, _UNIT32) * size + roundings * _TINY32 * reach)
+    return np.asarray(_gamma32(roundings) * size + roundings * _TINY32 * reach)
 
 
-def _signed_error(above: Floats, below: Floats, terms: Floats, reach: float) -> Floats:
+def _signed_error(
+    above: Floats, below: Floats, terms: Floats, reach: float, *, folded: bool
+) -> Floats:
     """Bound the rounding error of sums of products whose terms are not 0.
 
     Products and fused constants round relative to themselves, additions relative to partial sums,
-    which the positive or negative terms bound. Underflow counts as in `_unsigned_error`.
+    which the positive or negative terms bound; where operators are folded, a sum for each input
+    comes first, which may have terms of one sign. Underflow counts as in `_unsigned_error`.
     """
-    absolute = (1 + _SLACK_EACH) * (above + below) + terms * np.maximum(above, below)
+    sums = above + below if folded else np.maximum(above, below)
+    absolute = (1 + _SLACK_EACH) * (above + below) + terms * sums
     operations = 2 * (terms + 2 + 2 * _SLACK_EACH)
     lost = operations * _TINY32 * reach
-    return np.asarray((_UNIT32 * absolute + lost) / (1.0 - operations * _UNIT32))
+    few = operations * _UNIT32 < 0.5
+    kept = np.where(few, 1.0 - operations * _UNIT32, 1.0)
+    return np.where(few, (_UNIT32 * absolute + lost) / kept, np.inf)
 
 
 def confidence_error(

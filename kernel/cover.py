@@ -37,7 +37,7 @@ from .networks import (
 )
 from .numbers import UNIT, Floats, Rejected, gamma, need
 from .rows import Rows
-from .values import Arrays, Ask
+from .values import Arrays, Ask, hint, question
 
 ROOT, INPUT, MEMBERS, PHASE, UNTIED = range(5)
 """How a node was made from its parent."""
@@ -50,29 +50,6 @@ _ROWS = 1024
 
 _KEPT = 16
 """Most forms that a node passes on to its children as half-spaces."""
-
-
-def read_hint(
-    arrays: Arrays, name: str, dtype: type[np.generic], shape: tuple[int | None, ...]
-) -> NDArray[Any]:
-    """Return an array of an answer, of this type and shape; None fits any length."""
-    found = arrays.get(name)
-    fits = found is not None and found.dtype == dtype and found.ndim == len(shape)
-    if (
-        found is None
-        or not fits
-        or any(n not in (None, m) for n, m in zip(shape, found.shape, strict=True))
-    ):
-        raise Rejected(f"a hint {name!r} is missing, or has the wrong type or shape")
-    return found
-
-
-def lend(arrays: Arrays) -> Arrays:
-    """Return read-only views of what the kernel knows."""
-    views = {name: array[...] for name, array in arrays.items()}
-    for view in views.values():
-        view.flags.writeable = False
-    return views
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +107,13 @@ class Tree:
 
 def read_tree(arrays: Arrays, net: Net, counts: Sequence[int], ties: Flags, everyone: int) -> Tree:
     """Read a tree of cases with these numbers of rows, and check that it covers all of them."""
-    parent = read_hint(arrays, "parent", np.int64, (None,))
+    parent = hint(arrays, "parent", np.int64, (None,))
     n = len(parent)
-    index, side, group = (read_hint(arrays, k, np.int64, (n,)) for k in ("index", "side", "group"))
-    kind = read_hint(arrays, "kind", np.int8, (n,))
-    point = read_hint(arrays, "point", np.float64, (n,))
-    renew = read_hint(arrays, "renew", np.bool_, (n,))
-    members, offsets = (read_hint(arrays, k, np.int64, (None,)) for k in ("members", "offsets"))
+    index, side, group = (hint(arrays, k, np.int64, (n,)) for k in ("index", "side", "group"))
+    kind = hint(arrays, "kind", np.int8, (n,))
+    point = hint(arrays, "point", np.float64, (n,))
+    renew = hint(arrays, "renew", np.bool_, (n,))
+    members, offsets = (hint(arrays, k, np.int64, (None,)) for k in ("members", "offsets"))
     sets, is_root = len(offsets) - 1, kind == ROOT
     _each(np.isfinite(point), "is split at no number")
     _each((kind >= ROOT) & (kind <= UNTIED), "has an unknown kind")
@@ -286,9 +263,9 @@ class Nodes:
         for k, at in enumerate(net.at[:-1]):
             known, over = self.state[:, :, at], lowest < k
             known[over, BELOW:] = net.state[BELOW:, at]
-            told = lend({"nodes": self.names, "layer": np.array(k), "state": known})
-            wanted = read_hint(
-                self._ask("rows", told), "wanted", np.bool_, over.shape + known.shape[2:]
+            told = {"nodes": self.names, "layer": np.array(k), "state": known}
+            wanted = hint(
+                question(self._ask, "rows", told), "wanted", np.bool_, over.shape + known.shape[2:]
             )
             wanted = wanted & self.alive[:, None]
             self._use_ties(k, wanted)
@@ -312,12 +289,11 @@ class Nodes:
     def _ask_slopes(self, k: int, known: Floats) -> Slopes:
         pairs = self.pairs[k]
         told = {"state": known, "on": pairs.on, "off": pairs.off, "free": pairs.free}
-        found, shape = self._ask("slopes", lend(told)), pairs.on.shape
+        found, shape = question(self._ask, "slopes", told), pairs.on.shape
         rise, fall, rise_d, fall_d = (
-            read_hint(found, name, np.float64, shape)
-            for name in ("rise", "fall", "rise_d", "fall_d")
+            hint(found, name, np.float64, shape) for name in ("rise", "fall", "rise_d", "fall_d")
         )
-        apart = read_hint(found, "apart", np.bool_, shape) & pairs.free
+        apart = hint(found, "apart", np.bool_, shape) & pairs.free
         return Slopes(rise, fall, rise_d, fall_d, apart)
 
     def _use_ties(self, k: int, wanted: Flags) -> None:
@@ -380,10 +356,10 @@ class Nodes:
             "slopes": slopes, "constant": constant, "lower": lower, "upper": upper,
             "half_spaces": G, "shifts": s,
         }  # fmt: skip
-        hint = self._ask("multiples", lend(told))
-        row = read_hint(hint, "row", np.int64, (None,))
-        slot = read_hint(hint, "slot", np.int64, row.shape)
-        t = read_hint(hint, "t", np.float64, row.shape)
+        answer = question(self._ask, "multiples", told)
+        row = hint(answer, "row", np.int64, (None,))
+        slot = hint(answer, "slot", np.int64, row.shape)
+        t = hint(answer, "t", np.float64, row.shape)
         n, r, _ = slopes.shape
         need(
             (row >= 0) & (row < n * r) & (slot >= 0) & (slot < G.shape[1]), "a multiple of nothing"
@@ -515,7 +491,10 @@ class Walk:
             nodes.phase[i] = 0
 
     def _contract(self, nodes: Nodes, case: Integers, room: int) -> tuple[Floats, Floats]:
-        """Bound what each case asks, cut to where that can be met, and keep it for children."""
+        """Bound what each case asks, cut to where that can be met, and keep it for children.
+
+        Rows that a case does not ask for, and those of empty nodes, stay 0: nobody reads them.
+        """
         slopes = np.zeros((len(case), self.rows.most_asked, self.net.inputs))
         constant = np.zeros(slopes.shape[:2])
         asked = self.rows.which_asked(case, slopes.shape[1])
@@ -551,9 +530,9 @@ class Walk:
         if not len(leaves):
             return []
         names, n = nodes.names[leaves], len(leaves)
-        hint = self._ask("proof", lend({"nodes": names, "state": nodes.state[leaves]}))
-        share = read_hint(hint, "share", np.float64, (n, nodes.errors.shape[1]))
-        cz, cd = (read_hint(hint, key, np.float64, (n, self.net.hidden)) for key in ("cz", "cd"))
+        answer = question(self._ask, "proof", {"nodes": names, "state": nodes.state[leaves]})
+        share = hint(answer, "share", np.float64, (n, nodes.errors.shape[1]))
+        cz, cd = (hint(answer, key, np.float64, (n, self.net.hidden)) for key in ("cz", "cd"))
         need(share >= 0, "a negative multiplier")
         for name, own, at in zip(names.tolist(), share, case[leaves].tolist(), strict=True):
             goal = rows.goal[rows.case(at)]
@@ -584,14 +563,14 @@ class Walk:
             "slopes": slopes,
             "value": value,
         }
-        hint = self._ask("split", lend({**told, "nodes": nodes.names[at]}))
-        if "index" not in hint:
+        answer = question(self._ask, "split", {**told, "nodes": nodes.names[at]})
+        if "index" not in answer:
             raise Rejected(
                 f"node {nodes.names[at[0]]} is bounded by {value[0]:.9g}, not by the claimed "
                 f"{self.upper:.9g} (by {value[0] - self.upper:.3g})"
             )
-        index = read_hint(hint, "index", np.int64, at.shape)
-        point = read_hint(hint, "point", np.float64, at.shape)
+        index = hint(answer, "index", np.int64, at.shape)
+        point = hint(answer, "point", np.float64, at.shape)
         need((index >= 0) & (index < self.net.inputs), "a split of no input")
         need(np.isfinite(point), "a split at no number")
         self._bound_errors(nodes, case, at)

@@ -64,7 +64,7 @@ def forest(given: Given) -> Forest:
 
 
 def points(given: Given) -> list[tuple[int, ...]]:
-    """Read the deleted rows: the column ``row`` of each line, separated by blanks."""
+    """Read the records of deleted rows: the column ``row`` of each line, separated by blanks."""
     file = given.file()
     found = []
     content = file.path.read_bytes()

@@ -25,6 +25,9 @@ _MORE = 6
 _WAYS = 4.0
 """Operations per operator that regrouping its constants may add."""
 
+FOLDED = 2.0**-27
+"""Effect of folding a network in float64, relative to that of float32 on the same terms."""
+
 _LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -72,6 +75,11 @@ class Program:
                     "numbers out of range",
                 )
                 need(step.size >= np.abs(step.constant), "a constant above its terms")
+                if step.moves:
+                    ones = (step.matrix == 1) | (step.matrix == 0)
+                    single = np.count_nonzero(step.matrix, axis=1) <= 1
+                    need(np.all(ones) and np.all(single), "an operator that moves numbers computes")
+                    need(step.constant == 0, "an operator that moves numbers adds some")
             elif step.sign:
                 need(
                     len(step.sources) == 2 and widths[step.sources[1]] == width,
@@ -82,7 +90,7 @@ class Program:
     def layers(self) -> list[Layer]:
         """Fold what lies between two ReLUs into one affine map.
 
-        In float64: the fold rounds far less than float32, of the same terms, is charged for.
+        In float64: `FOLDED` of what float32, of the same terms, is charged for.
         """
         eye = np.eye(self.inputs)[None]
         forms: list[tuple[dict[int, Floats], Floats]] = [({0: eye}, np.zeros((1, self.inputs)))]
@@ -177,8 +185,8 @@ class Rounding:
             found = found + TINY32 * np.abs(forms).sum(-1)
         # Sums of non-negative numbers: one factor covers their own rounding.
         longest = sum(sum(s.matrix.shape[1:]) for s in self._program.steps if s.matrix is not None)
-        found = found * (1 + gamma(8 * longest + 64)) + TINY32
-        return np.where(self._finite[:, None] & (found < np.inf), found, np.inf)
+        found = found * (1 + FOLDED + gamma(8 * longest + 64)) + TINY32
+        return np.where(self._finite[:, None] & (found >= 0) & (found < np.inf), found, np.inf)
 
     def _forward(self, region: Region) -> None:
         """Bound values, and what each operator adds: bounds of exact values keep them small."""
@@ -200,7 +208,8 @@ class Rounding:
                 self._finite &= reach < _LARGEST
                 own = np.count_nonzero((step.matrix != 0).any(axis=0), axis=0).max(initial=0)
                 terms[k] = terms[first] + (0 if step.moves else int(own) + 1)
-                added = 0 * most if step.moves else _rounding(most, least, count, reach)
+                folded = terms[first] > 0
+                added = 0 * most if step.moves else _rounding(most, least, count, reach, folded)
                 error = self._through(plus + minus, error) + added
             elif step.sign:
                 second = step.sources[1]
@@ -209,7 +218,8 @@ class Rounding:
                 most, least = up + more, down + less
                 # It may be computed as one sum with its inputs.
                 terms[k] = 1 + terms[first] + terms[second]
-                added = _rounding(most, least, np.full_like(most, terms[k]), np.ones(len(most)))
+                every = np.full_like(most, terms[k])
+                added = _rounding(most, least, every, np.ones(len(most)), True)
                 error = error + self._error[second] + added
             else:
                 low, high = region.low[layer], region.high[layer]
@@ -269,11 +279,17 @@ class Rounding:
         return found
 
 
-def _rounding(most: Floats, least: Floats, terms: Floats, reach: Floats) -> Floats:
-    """Bound the rounding of sums by their positive and negative parts; underflow by ``reach``."""
+def _rounding(most: Floats, least: Floats, terms: Floats, reach: Floats, folded: bool) -> Floats:
+    """Bound the rounding of sums by their positive and negative parts; underflow by ``reach``.
+
+    Partial sums are at most one of the parts. Where a runtime may fold linear operators into one,
+    each input has a sum of its own first, whose terms may have one sign: these add up to both
+    parts. Too many roundings for float32 are charged with infinity.
+    """
     products = (1 + _MORE) * (most + least)
-    sums = terms * np.maximum(most, least)
+    sums = terms * (most + least if folded else np.maximum(most, least))
     operations = terms + 2 * (1 + _MORE)
     lost = 2 * operations * TINY32 * reach[:, None]
-    often = np.nextafter(1 / (1 - 2 * operations * UNIT32), np.inf)
-    return (UNIT32 * (products + sums) + lost) * often
+    few = 2 * operations * UNIT32 < 0.5
+    often = np.nextafter(1 / np.where(few, 1 - 2 * operations * UNIT32, 1.0), np.inf)
+    return np.where(few, (UNIT32 * (products + sums) + lost) * often, np.inf)

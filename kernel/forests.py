@@ -24,7 +24,7 @@ from .forest_members import (
 )
 from .forest_splits import Flags, Ints
 from .numbers import Floats, Rejected, need
-from .values import Ask
+from .values import Ask, hint, question
 
 Array = NDArray[Any]
 
@@ -216,14 +216,6 @@ def _blocks(cells: Cells, low: Floats, high: Floats) -> Iterator[tuple[Ints, Cel
             yield at, here
 
 
-def _hint(found: object, name: str, kind: type[np.generic], shape: tuple[int, ...]) -> Array:
-    """Return a copy of an array of an answer, which may be anything."""
-    array = found.get(name) if isinstance(found, dict) else None
-    if not isinstance(array, np.ndarray) or array.dtype != kind or array.shape != shape:
-        raise Rejected(f"no hint {name!r} of the type and shape that are asked for")
-    return array.copy()
-
-
 def check_boxes(block: Block, nodes: Ints, ask: Ask) -> None:
     """Check that no box has a leak with a confidence above the bound, by one rule a rival.
 
@@ -236,9 +228,9 @@ def check_boxes(block: Block, nodes: Ints, ask: Ask) -> None:
     EXACT: every tree is at one pair of shares, and both means are computed as the forests do.
     """
     boxes, labels = block.meets.shape[0], block.one.shape[1]
-    found = ask("rules of boxes", block.arrays)
+    found = question(ask, "rules of boxes", block.arrays)
     rule, over, factor = (
-        _hint(found, name, kind, (boxes, labels))
+        hint(found, name, kind, (boxes, labels))
         for name, kind in (("rule", np.int8), ("over", np.int32), ("factor", np.float64))
     )
     need((rule >= BOUND) & (rule <= EXACT), "a rule")

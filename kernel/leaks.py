@@ -14,7 +14,7 @@ from .joint import TOGETHER, Members
 from .networks import HIGH, LOW, Flags, Integers, Layer, Net, P, Q, positive
 from .numbers import UNIT, Floats, need
 from .rows import CaseRows, Rows
-from .values import Ask
+from .values import Ask, question
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Leaks:
         others = [c for c in range(net.labels) if c != label]
         rows = [len(others) + 1] * len(others)
         ties = np.ones(len(others), bool)
-        tree = read_tree(ask("tree", {}), net, rows, ties, len(self.members))
+        tree = read_tree(question(ask, "tree", {}), net, rows, ties, len(self.members))
         Walk(self._space(label, others, ties), tree, upper, ask).run(
             lambda done: report(done, len(tree.parent))
         )

@@ -3,7 +3,8 @@
 A member minimises F_S(t) = sum over rows j outside S of w_j l(y_j, t x_j) + t' P t / 2, where S is
 a unit of rows that leave together. Everything is told from F's own curvature at the fitted t, in
 coordinates in which that curvature is about the identity: for a matrix R, given, z = R' x. The
-proofs are in ``docs/linear.md``; the sources are Bach (2010) and Sherman, Morrison and Woodbury.
+proofs are in ``docs/linear-proof.md``; the sources are Bach (2010), and Sherman, Morrison and
+Woodbury.
 """
 
 from __future__ import annotations

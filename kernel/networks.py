@@ -397,7 +397,7 @@ def largest(
     upper: Floats,
     tables: Sequence[Table] = (),
 ) -> Floats:
-    """Return the largest values of forms over boxes, shapes (n, r, inputs) and (n, inputs).
+    """Bound the largest values of forms over boxes, shapes (n, r, inputs) and (n, inputs).
 
     Features of tables take one of their rows together, anywhere in the region. A sum of so many
     terms rounds by its absolute terms.

@@ -11,12 +11,12 @@ import numpy as np
 
 from .boxes import Inputs, Table
 from .cover import Asked, Space, Walk, at_everywhere, read_tree
-from .float32 import Program, Region, Rounding
+from .float32 import FOLDED, Program, Region, Rounding
 from .joint import TOGETHER, Joint, Members, join
 from .networks import HIGH, LOW, Flags, Integers, Layer, Net, P, Q, positive
 from .numbers import UNIT, Floats, gamma, need
 from .rows import CaseRows, Rows, add_exactly
-from .values import Ask
+from .values import Ask, question
 
 Term = tuple[int, int, float]
 
@@ -25,9 +25,6 @@ _MOST = 1e200
 
 _TINY = 1e-290
 """Error assumed for smaller quotients: float64 has no finer numbers there."""
-
-_FOLDED = 2.0**-27
-"""Effect of folding a network in float64, relative to that of float32."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +133,9 @@ class Points:
             self._hold(f"case {i}", case)
         spaces = list(self._spaces(ask))
         counts = [_count(case) for case in self.cases]
-        tree = read_tree(ask("tree", {}), spaces[0].net, counts, spaces[0].ties, self.members)
+        tree = read_tree(
+            question(ask, "tree", {}), spaces[0].net, counts, spaces[0].ties, self.members
+        )
         done = 0
         for space in spaces:
             walk = Walk(space, tree, self.upper, ask)
@@ -202,7 +201,7 @@ class Points:
     @property
     def share(self) -> float:
         """The share of float32 errors that applies: folding rounds in float64."""
-        return _FOLDED if self.reals else 1.0
+        return FOLDED if self.reals else 1.0
 
     def _box(self, case: Case) -> Inputs:
         """Return the region of the joint input; for two near points that of (x, y - x)."""

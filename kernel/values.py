@@ -48,16 +48,39 @@ def no_answers(topic: Topic) -> Ask:
     return nothing
 
 
-def hints(ask: Ask, what: str, known: Arrays, *shape: int) -> Floats:
-    """Ask for finite float64 numbers of a shape; anything else is rejected.
+def question(ask: Ask, what: str, known: Arrays) -> dict[str, NDArray[Any]]:
+    """Ask; return copies of the plain arrays that come back, whatever else does.
 
-    What is known is copied, so that no answer can change it.
+    What is known is copied, too: nothing that is asked can change what the kernel holds.
     """
     answer = ask(what, {name: np.array(array) for name, array in known.items()})
-    found = answer.get(what) if isinstance(answer, Mapping) else None
-    fine = isinstance(found, np.ndarray) and found.dtype == np.float64 and found.shape == shape
-    need(fine, f"no hint of shape {shape} for {what!r}")
-    array: Floats = np.array(found)
+    need(isinstance(answer, Mapping), f"no answer to {what!r}")
+    return {
+        name: np.array(found)
+        for name, found in answer.items()
+        if type(found) is np.ndarray and found.dtype.kind in "biuf"
+    }
+
+
+def hint(
+    answer: Arrays, name: str, dtype: type[np.generic], shape: tuple[int | None, ...]
+) -> NDArray[Any]:
+    """Return an array of an answer, of this type and shape; None fits any length."""
+    found = answer.get(name)
+    fits = (
+        found is not None
+        and found.dtype == dtype
+        and found.ndim == len(shape)
+        and all(n in (None, m) for n, m in zip(shape, found.shape, strict=True))
+    )
+    if found is None or not fits:
+        raise Rejected(f"a hint {name!r} is missing, or has the wrong type or shape")
+    return found
+
+
+def hints(ask: Ask, what: str, known: Arrays, *shape: int) -> Floats:
+    """Ask for finite float64 numbers of a shape; anything else is rejected."""
+    array: Floats = hint(question(ask, what, known), what, np.float64, shape)
     need(np.isfinite(array), f"a hint for {what!r} is not finite")
     return array
 
@@ -97,7 +120,7 @@ class Range:
         return self.lower
 
     def short(self) -> Range:
-        """Return the range itself."""
+        """Return the range itself; reject one whose ends have too many digits."""
         for end in (self.lower, self.upper):
             if isinstance(end, Fraction) and (
                 max(end.numerator.bit_length(), end.denominator.bit_length()) > _MOST_BITS

@@ -171,3 +171,41 @@ def test_a_product_that_overflows_is_refused(snapshot):
     with pytest.raises(LeaveoutError) as told:
         make_instance(plain, family, Box(np.zeros(1), np.ones(1)))
     assert str(told.value) == snapshot
+
+
+@pytest.mark.parametrize("doublings", [10, 24, 30])
+def test_too_many_roundings_for_float32_have_no_bound(doublings):
+    """Each sum of a tensor with itself may be computed from twice as many terms."""
+    nodes = [helper.make_node("Add", [f"t{i}", f"t{i}"], [f"t{i + 1}"]) for i in range(doublings)]
+    first = helper.make_node("MatMul", ["x", "W"], ["t0"])
+    last = helper.make_node("MatMul", [f"t{doublings}", "V"], ["y"])
+    constants = {"W": F32([[1, 0]]), "V": np.eye(2, dtype=F32) * F32(2.0**-doublings)}
+    network = network_from(model([first, *nodes, last], constants, ["n", 1], ["n", 2]), "sums")
+    found = bounded(network, Box(np.zeros(1), np.ones(1)))
+    assert len(found) == 3
+    assert all(each > 0 for each in found)
+    assert all((each == math.inf) == (doublings > 20) for each in found)
+
+
+@pytest.mark.parametrize("width", [16, 256, 1024])
+def test_two_products_in_one_are_within_the_bounds(width):
+    """The columns of the folded matrix are summed first, each with terms of one sign."""
+    tiny, less = F32(2.0**-24 * (1 + 2**-20)), F32(2.0**-24 * (1 - 2**-20))
+    first = np.zeros((2, width), F32)
+    first[0], first[1] = tiny, -less
+    first[:, 0] = 1, -1
+    second = np.zeros((width, 2), F32)
+    second[:, 0] = 1
+    nodes = [
+        helper.make_node("MatMul", ["x", "A"], ["h"]),
+        helper.make_node("MatMul", ["h", "B"], ["y"]),
+    ]
+    network = network_from(model(nodes, {"A": first, "B": second}, ["n", 2], ["n", 2]), "folded")
+    folded = [F32(0), F32(0)]
+    for each in range(2):
+        for value in first[each]:
+            folded[each] = F32(folded[each] + value)
+    off = abs(float(folded[0] + folded[1]) - float(first.astype(np.float64).sum()))
+    found = bounded(network, Box(np.zeros(2), np.ones(2)))
+    assert len(found) == 3
+    assert all(off < each for each in found)
