@@ -1,8 +1,9 @@
 """Members and their leaks again in whole numbers: exact but for exponentials and roots.
 
 A second account of `leaveout.kernel.linear` and `leaveout.kernel.family` by other arithmetic; only
-the ends of the region are taken as they are. Every array is whole numbers times a power of two; sums and products are exact. Losses of
-one output are covered, but for the squared hinge; designs are inputs, scaled inputs and bins.
+the ends of the region are taken as they are. Every array is whole numbers times a power of two;
+sums and products are exact. Losses of one output are covered, but for the squared hinge; designs
+are inputs, scaled inputs and bins.
 """
 
 from __future__ import annotations

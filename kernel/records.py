@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 _Record = TypeVar("_Record")
 
@@ -19,7 +19,7 @@ TAG = "type"
 def decode(text: bytes, form: type[_Record]) -> _Record:
     """Read a record; raise ValueError at what is not exactly of its form."""
     try:
-        found: _Record = _lazy(form)(parse(text), "")
+        found: _Record = _reader(cast("Any", form))(parse(text), "")
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return found
@@ -55,7 +55,7 @@ def plain(record: object) -> Any:
 
 def convert(value: object, form: type[_Record]) -> _Record:
     """Return a record from dicts, lists and values, or from another record alike."""
-    found: _Record = _lazy(form)(plain(value), "")
+    found: _Record = _reader(cast("Any", form))(plain(value), "")
     return found
 
 
@@ -85,10 +85,7 @@ def _reader(form: Any) -> _Reader:
     if origin is tuple:
         return _list(arguments)
     if origin is dict:
-        inner = _lazy(arguments[1])
-        return lambda value, where: {
-            name: inner(each, f"{where}[...]") for name, each in _of(dict, value, where).items()
-        }
+        return _names(arguments[1])
     if is_dataclass(form):
         return _object(form)
     if form is float:
@@ -96,14 +93,9 @@ def _reader(form: Any) -> _Reader:
     return lambda value, where: _of(form, value, where)
 
 
-def _lazy(form: Any) -> _Reader:
-    """Return what reads a type that may contain itself."""
-    return lambda value, where: _reader(form)(value, where)
-
-
 def _of(kind: type, value: Any, where: str) -> Any:
     if type(value) is not kind:
-        raise ValueError(f"expected {_NAMES[kind]}, found {_NAMES[type(value)]}{_at(where)}")
+        raise ValueError(f"expected {_WORDS[kind]}, found {_WORDS[type(value)]}{_at(where)}")
     return value
 
 
@@ -127,11 +119,14 @@ def _literal(words: tuple[Any, ...]) -> _Reader:
     return read
 
 
+# Readers of what a type contains are looked up as values are read: a type may contain itself. A
+# level of a record takes few calls, so that deep ones can be read.
+
+
 def _one_of(forms: tuple[Any, ...]) -> _Reader:
     others = [each for each in forms if each is not NoneType]
     if len(others) == 1:
-        inner = _lazy(others[0])
-        return lambda value, where: None if value is None else inner(value, where)
+        return lambda value, where: None if value is None else _reader(others[0])(value, where)
     tags = {each.tag: each for each in others}
 
     def read(value: Any, where: str) -> Any:
@@ -143,25 +138,34 @@ def _one_of(forms: tuple[Any, ...]) -> _Reader:
     return read
 
 
-def _list(forms: tuple[Any, ...]) -> _Reader:
-    if len(forms) == 2 and forms[1] is Ellipsis:
-        inner = _lazy(forms[0])
-        return lambda value, where: tuple(
-            inner(each, f"{where}[...]") for each in _of(list, value, where)
-        )
-    readers = [_lazy(each) for each in forms]
-
+def _names(form: Any) -> _Reader:
     def read(value: Any, where: str) -> Any:
-        if len(_of(list, value, where)) != len(readers):
-            raise ValueError(f"expected a list of {len(readers)}{_at(where)}")
-        return tuple(one(each, f"{where}[...]") for one, each in zip(readers, value, strict=True))
+        inner, found = _reader(form), {}
+        for name, each in _of(dict, value, where).items():
+            found[name] = inner(each, f"{where}.{name}")
+        return found
+
+    return read
+
+
+def _list(forms: tuple[Any, ...]) -> _Reader:
+    def read(value: Any, where: str) -> Any:
+        own = forms
+        if forms[-1] is Ellipsis:
+            own = forms[:1] * len(_of(list, value, where))
+        elif len(_of(list, value, where)) != len(forms):
+            raise ValueError(f"expected a list of {len(forms)}{_at(where)}")
+        found = []
+        for at, (form, each) in enumerate(zip(own, value, strict=True)):
+            found.append(_reader(form)(each, f"{where}[{at}]"))
+        return tuple(found)
 
     return read
 
 
 def _object(form: Any) -> _Reader:
     hints = get_type_hints(form)
-    readers = {each.name: _lazy(hints[each.name]) for each in fields(form)}
+    kinds = {each.name: hints[each.name] for each in fields(form)}
     needed = {
         each.name
         for each in fields(form)
@@ -173,20 +177,20 @@ def _object(form: Any) -> _Reader:
         given = dict(_of(dict, value, where))
         if tag is not None and given.pop(TAG, None) != tag:
             raise ValueError(f"invalid value{_at(f'{where}.{TAG}')}")
-        for name in given:
-            if name not in readers:
+        found = {}
+        for name, each in given.items():
+            if name not in kinds:
                 raise ValueError(f"unknown field {name!r}{_at(where)}")
+            found[name] = _reader(kinds[name])(each, f"{where}.{name}")
         for name in needed:
-            if name not in given:
+            if name not in found:
                 raise ValueError(f"missing field {name!r}{_at(where)}")
-        return form(
-            **{name: readers[name](each, f"{where}.{name}") for name, each in given.items()}
-        )
+        return form(**found)
 
     return read
 
 
-_NAMES: Mapping[type, str] = {
+_WORDS: Mapping[type, str] = {
     dict: "an object",
     list: "a list",
     str: "a text",
@@ -198,4 +202,4 @@ _NAMES: Mapping[type, str] = {
 
 
 def _at(where: str) -> str:
-    return f" at {where.removeprefix('.')}" if where else ""
+    return f" at ${where}" if where else ""

@@ -98,3 +98,10 @@ def test_a_number_out_of_range_is_not_written():
 def test_a_name_that_stands_twice_is_named():
     with pytest.raises(ValueError, match="duplicate key 'b'"):
         parse(b'{"a": 1, "c": {"b": 1, "b": 1}}')
+
+
+def test_two_hundred_levels_are_read():
+    tree = Leaf(1.0)
+    for _ in range(200):
+        tree = Pair(Leaf(0.0), tree)
+    assert decode(encode(Whole("", tree)), Whole).tree == tree

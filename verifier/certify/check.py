@@ -87,6 +87,12 @@ def check(
     return found
 
 
+def refuse_unreadable(path: Path) -> None:
+    """Raise CertificateError at a file that is no certificate of this format."""
+    with errors_of_the_kernel():
+        read_certificate(path)
+
+
 def used_parts(
     path: Path,
     *,

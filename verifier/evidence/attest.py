@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from leaveout.errors import LeaveoutError
-from leaveout.kernel.claims.certificate import read_certificate
+from leaveout.verifier.certify.check import refuse_unreadable
 from leaveout.verifier.evidence.signing import seal_payload
 from leaveout.verifier.evidence.statement import (
     PREDICATE_TYPE,
@@ -108,7 +108,7 @@ def seal_statement(
 
 def _certificate(path: Path, folder: Path) -> Made:
     # An invalid statement is refused here rather than by its checker.
-    read_certificate(path)
+    refuse_unreadable(path)
     try:
         return Made("certificate", relative_to(folder, path), sha256_of(path))
     except OSError as error:
