@@ -202,4 +202,4 @@ _WORDS: Mapping[type, str] = {
 
 
 def _at(where: str) -> str:
-    return f" at ${where}" if where else ""
+    return f" - at `${where}`" if where else ""
