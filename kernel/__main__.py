@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from .claims.check import Checked, check, claim_lines
-from .claims.places import Places
-from .files import open_regular
-from .recording import read_recording
-from .refusal import Rejected, Unreadable
+# Products are too small for threads, which may add in another order than was recorded.
+if "numpy" not in sys.modules:
+    for _library in ("OPENBLAS", "MKL", "OMP"):
+        os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+from .claims.check import Checked, check, claim_lines  # noqa: E402
+from .claims.places import Places  # noqa: E402
+from .files import open_regular  # noqa: E402
+from .recording import read_recording  # noqa: E402
+from .refusal import Rejected, Unreadable  # noqa: E402
 
 _PROVED, _REJECTED, _UNREADABLE = 0, 1, 2
 

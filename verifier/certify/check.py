@@ -67,21 +67,15 @@ def check(
     """
     places = _places(path, network, family, files)
     with errors_of_the_kernel():
-        answers = Recorder(_Answers(path))
-        reader = _Reader() if record is None else DenseReader()
-        checker = Checker(
-            read_certificate(path),
-            places,
-            _Answers(path) if record is None else answers,
-            reader,
-            exact,
-            progress,
-        )
+        told = _Answers(path)
+        recorder = Recorder(told)
+        answers, reader = (told, _Reader()) if record is None else (recorder, DenseReader())
+        checker = Checker(read_certificate(path), places, answers, reader, exact, progress)
         found = [*checker.trees(), *checker.others()]
     if record is not None:
         try:
             with open_atomically(record) as stream:
-                answers.write(stream, read_whole(path, ARCHIVE))
+                recorder.write(stream, read_whole(path, ARCHIVE))
         except OSError as error:
             raise CertificateError(f"{record}: cannot write: {error.strerror or error}") from None
     return found

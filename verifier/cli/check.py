@@ -66,7 +66,8 @@ def check(
         typer.Option(
             metavar="FILE",
             help="Write the answers to the kernel's questions to a file; the program "
-            "leaveout-check proves the certificate again from them alone.",
+            "leaveout-check proves the certificate again from them alone (networks of dense "
+            "layers).",
             show_default=False,
         ),
     ] = None,
