@@ -13,11 +13,11 @@ if "numpy" not in sys.modules:
     for _library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-from .claims.check import Checked, check, claim_lines  # noqa: E402
-from .claims.places import Places  # noqa: E402
-from .files import open_regular  # noqa: E402
-from .recording import read_recording  # noqa: E402
-from .refusal import Rejected, Unreadable  # noqa: E402
+from .claims.check import Checked, check, claim_lines
+from .claims.places import Places
+from .files import open_regular
+from .recording import read_recording
+from .refusal import Rejected, Unreadable
 
 _PROVED, _REJECTED, _UNREADABLE = 0, 1, 2
 
