@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import make_moons
 
 from leaveout.bab.votes.collective_exact import worst_attack
+from leaveout.bab.votes.search import WORK, TooLongError
 from leaveout.bab.votes.thresholds import KnownProblem
 from leaveout.deadline import Deadline
 from leaveout.encoders.votes.plurality import tally
@@ -26,7 +27,7 @@ from leaveout.kernel.counting import show_no_more_lost
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.schemes import threshold_stake
 from leaveout.solvers import find_solver
-from leaveout.verifier.certify.votes import WORK, TooLongError, hints
+from leaveout.verifier.certify.votes import hints
 
 Ints = NDArray[np.int32]
 

@@ -9,6 +9,7 @@ else that must be found are hints; any of them may be wrong, and then prove less
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .numbers import Rejected, need
-from .values import Arrays, Ask
+from .values import Arrays, Ask, question
 
 Votes: TypeAlias = NDArray[np.int32]
 Counts: TypeAlias = NDArray[np.int64]
@@ -36,6 +37,18 @@ _ONE = WEIGHT * _PART
 
 _BLOCK = 2**23
 """Approximate number of values in memory at once."""
+
+TRY_ALL = -1
+"""In place of the number of choices that divide a node: all of its attacks are to be tried."""
+
+FEW, MOST_WORK = 2.0**22, 2.0**36
+"""All attacks are tried anyhow with so little work, and never with more than so much."""
+
+_MOST_CHOICES, _ROOM, _NEVER = 16, 2**28, 2**14
+"""Most choices of an attack that is tried, most gains at once; no gains reach so much."""
+
+_WORDS = 2**19
+"""Words of attacks that are extended at once."""
 
 
 def blocks(points: int, width: int) -> Iterator[slice]:
@@ -139,6 +152,7 @@ class Node:
     left: Counts  # shape (families,)
     reached: Flags  # shape (members,): with several offsets only
     lost: int = 0  # points lost already, none of whose demands is open
+    made: tuple[int, ...] = ()  # the choices
 
     def keep(self, rows: Flags, lost: int = 0) -> Node:
         """Return the node with only some of its demands."""
@@ -289,8 +303,7 @@ def _shares(
 def shares_at(stake: Stake, node: Node, gains: Gains, least: Counts, hint: Hint) -> Counts:
     """Return weighted shares of each free choice in the open points, shape (free, points).
 
-    A point with several pairs is lost with one of them, so its share is the largest of theirs. If
-    only one choice is left, a pair is lost to a choice that meets all its demands, and to no other.
+    A point with several pairs is lost with one of them, so its share is the largest of theirs.
     """
     pair = stake.pairs[node.rows]
     first = starts(pair)
@@ -299,18 +312,13 @@ def shares_at(stake: Stake, node: Node, gains: Gains, least: Counts, hint: Hint)
     need((hint.weights >= 0) & (hint.weights <= WEIGHT), "a weight of a point is out of range")
     need(len(owner) * len(node.free) <= 2**32, "a node has too many points")
     wholes = _PART * np.repeat(hint.weights, np.diff(np.append(own, len(owner))))
-    choices = int(node.left.sum())
-    if choices == 1:
-        shares = wholes * np.logical_and.reduceat(gains >= node.needs, first, axis=1)
-    else:
-        size = np.diff(np.append(first, len(pair)))
-        need((hint.rows >= 0) & (hint.rows < size), "a pair has no such demand")
-        key = first + hint.rows
-        needs = node.needs
-        if hint.kept is not None:
-            gains, needs = _overlaps(stake, node, hint.kept)
-        paid = stake.cost[node.free, None], least[key]
-        shares = _shares(gains[:, key], needs[key], hint.forms, wholes, choices, paid)
+    size = np.diff(np.append(first, len(pair)))
+    need((hint.rows >= 0) & (hint.rows < size), "a pair has no such demand")
+    key, needs = first + hint.rows, node.needs
+    if hint.kept is not None:
+        gains, needs = _overlaps(stake, node, hint.kept)
+    paid, choices = (stake.cost[node.free, None], least[key]), int(node.left.sum())
+    shares = _shares(gains[:, key], needs[key], hint.forms, wholes, choices, paid)
     found: Counts = np.maximum.reduceat(shares, own, axis=1)
     return found
 
@@ -364,7 +372,8 @@ def divide(
         if len(reached):
             reached[stake.members_of(choice)] = True
         needs, free = node.needs - gains[at].astype(np.int64), node.free[others]
-        children.append(Node(node.rows, needs, free, left, reached, node.lost))
+        made = (*node.made, choice)
+        children.append(Node(node.rows, needs, free, left, reached, node.lost, made))
     rest = replace(node, free=node.free[open_])
     if heaviest(stake, rest, weights[open_], hint.prices)[0] > most:
         children.append(rest)
@@ -392,15 +401,18 @@ class Log:
         need(array.dtype.itemsize < 8 or (found <= 2**62), "a number of a log is too large")
         return found.astype(np.int64)
 
-    def next(self, stake: Stake, node: Node) -> Hint:
-        """Return the next node's hint."""
+    def next(self, stake: Stake, node: Node) -> Hint | None:
+        """Return the next node's hint; None if all attacks of the node are to be tried."""
+        count = int(self._take("counts", 1)[0])
+        if count == TRY_ALL:
+            return None
         pair = stake.pairs[node.rows]
         pairs, points = len(starts(pair)), len(np.unique(stake.points[pair]))
         weights = self._take("weights", points)
         rows, forms = self._take("rows", pairs), self._take("forms", pairs)
         prices = self._take("prices", len(stake.quotas))
         kept = self._take("kept", self._members) if self._overlaps else None
-        branch = self._take("branch", int(self._take("counts", 1)[0]))
+        branch = self._take("branch", count)
         return Hint(weights, rows, forms, prices, kept, branch)
 
     def close(self) -> None:
@@ -410,53 +422,169 @@ class Log:
 
 
 def is_closed(stake: Stake, node: Node, gains: Gains, upper: int) -> bool:
-    """Return whether too few points are open, or lost to any two choices, if two are left.
+    """Return whether too few points are open, or all attacks are so few that they are tried.
 
-    Rejects an attack that is shown. What two choices gain together is at most the sum.
+    Rejects an attack that is shown.
     """
-    stated = f"an attack loses more than {upper} points"
-    need(node.lost <= upper, stated)
+    need(node.lost <= upper, f"an attack loses more than {upper} points")
+    if node.lost + len(np.unique(stake.points[stake.pairs[node.rows]])) <= upper:
+        return True
+    if work_to_try(stake, node) > FEW:
+        return False
+    show_by_trying(stake, node, gains, upper)
+    return True
+
+
+def show_by_trying(stake: Stake, node: Node, gains: Gains, upper: int) -> None:
+    """Show that no attack of a node loses more than ``upper`` points; rejects one that does."""
+    most, _ = worst_tried(stake, node, gains, upper - node.lost)
+    need(node.lost + most <= upper, f"an attack loses more than {upper} points")
+
+
+@dataclass(frozen=True, eq=False)
+class _Slots:
+    """A place for each demand: its point, which pair of the point, which demand of the pair."""
+
+    point: Counts
+    pair: Counts
+    demand: Counts
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """How many pairs and demands there are at most, and points in whole words."""
+        points, pairs, demands = (
+            1 + int(each.max(initial=0)) for each in (self.point, self.pair, self.demand)
+        )
+        return pairs, demands, -(-points // 64) * 64
+
+
+def _slots_of(stake: Stake, node: Node) -> _Slots:
     pair = stake.pairs[node.rows]
     first = starts(pair)
-    owner = starts(stake.points[pair[first]])
-    if node.lost + len(owner) <= upper:
-        return True
-    return node.lost + _most_lost_to_two(stake, node, gains, owner) <= upper
+    own = starts(stake.points[pair[first]])
+    of_pair = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(pair))))
+    of_point = np.repeat(np.arange(len(own)), np.diff(np.append(own, len(first))))
+    return _Slots(
+        of_point[of_pair],
+        (np.arange(len(first)) - own[of_point])[of_pair],
+        np.arange(len(pair)) - first[of_pair],
+    )
 
 
-def _most_lost_to_two(stake: Stake, node: Node, gains: Gains, owner: Counts) -> int:
-    """Return the most points that any two choices lose, if two are left; else the points there are.
+def work_to_try(stake: Stake, node: Node) -> float:
+    """Return about how many words of 64 points are counted if all attacks of a node are tried."""
+    left = int(node.left.sum())
+    size = math.prod(_slots_of(stake, node).shape)
+    if left > _MOST_CHOICES or (len(stake.offsets) > 1 and left > 1):
+        return math.inf
+    if size * len(node.free) > _ROOM:
+        return math.inf
+    attacks = 1.0
+    for number, quota in enumerate(node.left.tolist()):
+        own = node.free[stake.family[node.free] == number]
+        ways = np.eye(1, quota + 1)[0]
+        for cost in np.split(stake.cost[own], starts(stake.group[own])[1:]):
+            before = ways.copy()
+            for paid in cost[cost <= quota].tolist():
+                ways[paid:] += before[: quota + 1 - paid]
+        attacks *= float(ways.sum())
+    return attacks * (1 + size / 64)
 
-    Pairs of one demand only, in slots: a point's first pair is in the first slot, and so on.
+
+def _words(flags: Flags) -> NDArray[np.uint64]:
+    """Return flags of points as bits of words."""
+    return np.packbits(flags, axis=-1).view(np.uint64)
+
+
+def worst_tried(stake: Stake, node: Node, gains: Gains, known: int) -> tuple[int, Counts]:
+    """Try all attacks of a node; return the most open points, at least ``known``, and choices.
+
+    Attacks grow choice by choice, in order, while more points than that may still be lost to them.
+    For each attack and m it is known which demands lack at most m, in words of 64 points. One more
+    choice leaves those lacking at most m that for some k lack at most m + k, and gain k or more.
     """
-    size = np.diff(np.append(owner, len(node.rows)))
-    simple = len(np.unique(stake.pairs[node.rows])) == len(node.rows) and gains.max() < 2**14
-    if node.left.sum() != 2 or len(node.free) < 2 or (stake.cost != 1).any() or not simple:
-        return len(owner)
-    order = np.argsort(-size, kind="stable")
-    places = [owner[order][size[order] > slot] + slot for slot in range(int(size.max()))]
-    slots = [(gains[:, at].astype(np.int16), node.needs[at].astype(np.int16)) for at in places]
-    (one, two), most = np.triu_indices(len(node.free), 1), 0
-    for some in blocks(len(one), 4 * len(owner)):
-        lost = np.zeros((len(one[some]), len(owner)), np.bool_)
-        for own, needs in slots:
-            lost[:, : len(needs)] |= own[one[some]] + own[two[some]] >= needs
-        most = max(most, int(np.count_nonzero(lost, axis=1).max()))
-    return most
+    need(work_to_try(stake, node) <= MOST_WORK, "a node has too many attacks to try them all")
+    slots = _slots_of(stake, node)
+    place, shape = (slots.pair, slots.demand, slots.point), slots.shape
+    lacks, gained = np.full(shape, _NEVER), np.zeros((len(node.free), *shape), np.int16)
+    lacks[slots.pair, :, slots.point] = 0
+    lacks[place], gained[:, place[0], place[1], place[2]] = node.needs, gains
+    cost, family, group = (each[node.free] for each in (stake.cost, stake.family, stake.group))
+    later = np.searchsorted(group, group, side="right")
+    top, best = int(gained.max(initial=0)), np.zeros(0, np.int64)
+    enough = [_words(gained >= k) for k in range(1, top + 1)]
+    within = np.stack([_words(lacks <= m) for m in range(top * int(node.left.sum()) + 1)])
+    todo = [(within[None], np.zeros((1, 0), np.int64), node.left[None])]
+    while todo:
+        within, made, left = todo.pop()
+        open_ = _points_lost(within[:, -1]) > known
+        within, made, left = within[open_], made[open_], left[open_]
+        last = made[:, -1] if made.shape[1] else np.full(len(made), -1)
+        grown, size = list[tuple[NDArray[np.uint64], Counts, Counts]](), 0
+        for own in np.unique(last).tolist():
+            at, begin = np.flatnonzero(last == own), int(later[own]) if own >= 0 else 0
+            paid = cost[begin:] <= left[at][:, family[begin:]]
+            met = within[at, 0][:, None]
+            for k, gaining in enumerate(enough, 1):
+                met = met | (within[at, k][:, None] & gaining[begin:])
+            count = np.where(paid, _points_lost(met), 0)
+            if count.size and count.max() > known:
+                row, choice = np.unravel_index(int(count.argmax()), count.shape)
+                known, best = int(count.max()), np.append(made[at[row]], begin + choice)
+            for choice in range(begin, len(cost)):
+                rows = at[paid[:, choice - begin]]
+                rest = left[rows] - cost[choice] * (np.arange(left.shape[1]) == family[choice])
+                after = int(later[choice])
+                more = (cost[after:] <= rest[:, family[after:]]).any(axis=1)
+                rows, rest = rows[more], rest[more]
+                if len(rows):
+                    some = within[rows]
+                    less = some[:, : some.shape[1] - top].copy()
+                    for k, gaining in enumerate(enough, 1):
+                        less |= some[:, k : k + less.shape[1]] & gaining[choice]
+                    steps = np.column_stack([made[rows], np.full(len(rows), choice)])
+                    grown.append((less, steps, rest))
+                    size += less.size
+                if size > _WORDS:
+                    todo.append(_join_blocks(grown))
+                    grown, size = [], 0
+        if grown:
+            todo.append(_join_blocks(grown))
+    return known, node.free[best]
+
+
+def _join_blocks(blocks: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
+    one, two, three = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    return one, two, three
+
+
+def _points_lost(met: NDArray[np.uint64]) -> Counts:
+    """Count points of which all demands of a pair are met, by words (..., pairs, demands, word)."""
+    pairs = np.bitwise_and.reduce(met, axis=-2) if met.shape[-2] > 1 else met[..., 0, :]
+    count: Counts = np.bitwise_count(np.bitwise_or.reduce(pairs, axis=-2)).sum(-1, dtype=np.int64)
+    return count
+
+
+def _joined(blocks: list[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
+    one, two, three = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    return one, two, three
 
 
 def show_no_more_lost(stake: Stake, upper: int, ask: Ask) -> None:
     """Show that no attack loses more than ``upper`` points, by the tree of a log."""
     if stake.count <= upper:
         return
-    log, todo = (
-        Log(stake, ask("tree", {**stake.arrays, "upper": np.array(upper)})),
-        [root_of(stake)],
-    )
+    log = Log(stake, question(ask, "tree", {**stake.arrays, "upper": np.array(upper)}))
+    todo = [root_of(stake)]
     while todo:
         node, gains, least = settle(stake, todo.pop())
-        if not is_closed(stake, node, gains, upper):
-            todo += divide(stake, node, gains, least, log.next(stake, node), upper)[::-1]
+        if is_closed(stake, node, gains, upper):
+            continue
+        hint = log.next(stake, node)
+        if hint is None:
+            show_by_trying(stake, node, gains, upper)
+        else:
+            todo += divide(stake, node, gains, least, hint, upper)[::-1]
     log.close()
 
 
@@ -487,10 +615,11 @@ def show_sum(stake: Stake, proof: Arrays, ask: Ask) -> int:
     node, gains, least = settle(stake, root_of(stake))
     counted = counted[np.isin(points, stake.points[stake.pairs[node.rows]])]
     if counted.any():
-        log = Log(stake, ask("sum", {**stake.arrays, "weights": counted}))
+        log = Log(stake, question(ask, "sum", {**stake.arrays, "weights": counted}))
         hint = log.next(stake, node)
         log.close()
-        need(np.array_equal(hint.weights, counted), "a sum is of other weights")
+        need(hint is not None and np.array_equal(hint.weights, counted), "a sum of other weights")
+        assert hint is not None
         weights = shares_at(stake, node, gains, least, hint).sum(axis=1)
         total += heaviest(stake, node, weights, hint.prices)[0]
     return total // _ONE

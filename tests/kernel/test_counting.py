@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import leaveout.bab.votes.search as search
 import leaveout.kernel.counting as counting
 import leaveout.verifier.certify.votes as certify
 from leaveout.kernel.numbers import Rejected
@@ -19,8 +20,47 @@ from support.stakes import every_attack, forged, lost_to, random_stake, worst
 KINDS = ("units", "families", "spread", "costs")
 
 
+@pytest.fixture(params=["trees", "trying"])
+def few(request):
+    """Trees of prices whatever their size, or all attacks tried where that is less work."""
+    if request.param == "trees":
+        request.getfixturevalue("trees")
+    return request.param
+
+
+@pytest.fixture
+def trees(monkeypatch):
+    """Trees of prices whatever their size."""
+    monkeypatch.setattr(counting, "FEW", 0.0)
+    monkeypatch.setattr(search, "FEW", 0.0)
+    monkeypatch.setattr(search, "_PATIENCE", np.inf)
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_true_is_shown_and_nothing_else(kind):
+def test_the_search_finds_the_worst_attack(kind, few):
+    rng = np.random.default_rng(7)
+    for _ in range(150):
+        stake = random_stake(rng, kind)
+        found = search.search(stake)
+        assert found.lost == found.upper == worst(stake)
+        assert lost_to(stake, np.array(found.choices, np.int64)) == found.lost
+
+
+def test_all_attacks_are_tried_where_a_log_says_so(monkeypatch):
+    monkeypatch.setattr(counting, "FEW", 0.0)
+    log, tried = {"counts": np.array([counting.TRY_ALL])}, 0
+    rng = np.random.default_rng(8)
+    for _ in range(800):
+        stake = random_stake(rng)
+        for upper in range(stake.count):
+            if not rejects(stake, upper, log):
+                assert upper >= worst(stake)
+                tried += 1
+    assert tried > 30
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_true_is_shown_and_nothing_else(kind, few):
     rng, less, nodes = np.random.default_rng(0), 0, 0
     for _ in range(150):
         stake = random_stake(rng, kind)
@@ -29,10 +69,10 @@ def test_what_is_true_is_shown_and_nothing_else(kind):
         for upper in range(stake.count + 1):
             assert no_more_lost(stake, upper) == (most <= upper)
         less += most < stake.count
-        log = certify.write_tree(stake, most)
+        log = search.write_tree(stake, most)
         nodes += len(log.get("counts", ()))
     assert less > 20
-    assert nodes > 10
+    assert nodes > 10 or few == "trying"
 
 
 def test_an_attack_is_recounted():
@@ -44,12 +84,12 @@ def test_an_attack_is_recounted():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_log_shows_what_is_false(kind):
+def test_no_log_shows_what_is_false(kind, trees):
     rng, tried = np.random.default_rng(2), 0
     while tried < 600:
         stake = random_stake(rng, kind)
         most = worst(stake)
-        log = certify.write_tree(stake, most)
+        log = search.write_tree(stake, most)
         if not most or not log:
             continue
         for false in forged(rng, log):
@@ -57,12 +97,12 @@ def test_no_log_shows_what_is_false(kind):
             tried += 1
 
 
-def test_a_log_is_followed_to_its_end():
+def test_a_log_is_followed_to_its_end(trees):
     rng, tried = np.random.default_rng(3), 0
     while tried < 300:
         stake = random_stake(rng)
         most = worst(stake)
-        log = certify.write_tree(stake, most)
+        log = search.write_tree(stake, most)
         if not log:
             continue
         for name, own in log.items():
@@ -118,12 +158,10 @@ FAULTS = {
     "shares of twice the need": ("np.maximum(lack, 1), needs)", "np.maximum(lack, 1), 2 * needs)"),
     "a share of the least pair": ("np.maximum.reduceat(shares", "np.minimum.reduceat(shares"),
     "a count of too many": ("choices * (forms - 1)", "(choices - 1) * (forms - 1)"),
-    "the last choice is too weak": ("reduceat(gains >= node.needs", "reduceat(gains > node.needs"),
     "the rest is not looked at": ("        children.append(rest)", "        pass"),
     "a choice takes gains away": ("node.needs - gains[at]", "node.needs + gains[at]"),
     "the other choices are not free": ("[others]\n", "[others][:0]\n"),
     "a choice that fits is not free": ("more > most - total", "more > most - total + _ONE"),
-    "one of two choices": ("own[one[some]] + own[two[some]]", "own[one[some]]"),
     "two units share no member": ("(own - kept).sum()", "0"),
     "gains of two are dear": ("paid[:, :-2] + two", "paid[:, :-2] + 2 * two"),
     "a cost of twice the least": ("np.maximum(least, 1)), wholes)", "(2 * least)), wholes)"),
@@ -132,20 +170,36 @@ FAULTS = {
     "what can just be reached": ("node.left) >= node.needs", "node.left) > node.needs"),
 }
 
+FAULTS_OF_TRYING = {
+    "a choice gains less": ("_words(gained >= k)", "_words(gained > k)"),
+    "a demand lacks more": ("_words(lacks <= m)", "_words(lacks < m)"),
+    "a quota is less": ("cost[begin:] <= left", "cost[begin:] < left"),
+    "one choice too few": ("[:, family[after:]]).any", "[:, family[after:]]).all"),
+    "what is found is not counted": ("count.max() > known:", "count.max() > known + 1:"),
+    "what may be found is left out": ("within[:, -1]) > known", "within[:, -1]) > known + 1"),
+    "any demand": ("np.bitwise_and.reduce(met, axis=-2) if", "met[..., 0, :] * 0 if"),
+    "choices of a group": ('group, side="right"', 'group + 1, side="right"'),
+}
+
 
 @pytest.fixture
 def faulty(request, monkeypatch):
     """The kernel's counting with a fault, which the writer of hints knows."""
-    old, new = FAULTS[request.param]
+    trying = request.param in FAULTS_OF_TRYING
+    old, new = (FAULTS_OF_TRYING if trying else FAULTS)[request.param]
     source = Path(counting.__file__).read_text(encoding="utf-8")
     assert source.count(old) == 1, source.count(old)
     spec = importlib.util.spec_from_loader("faulty_counting", None)
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, "faulty_counting", module)
     exec(compile(source.replace(old, new), "faulty_counting", "exec"), module.__dict__)
-    for name in dir(certify):
-        if getattr(getattr(certify, name), "__module__", "") == counting.__name__:
-            monkeypatch.setattr(certify, name, getattr(module, name))
+    for name in dir(search):
+        if getattr(getattr(search, name), "__module__", "") == counting.__name__:
+            monkeypatch.setattr(search, name, getattr(module, name))
+    if not trying:
+        monkeypatch.setattr(module, "FEW", 0.0)
+        monkeypatch.setattr(search, "FEW", 0.0)
+        monkeypatch.setattr(search, "_PATIENCE", np.inf)
     return module
 
 
@@ -167,7 +221,7 @@ def guessed(module, stake, rng):
     weights = rng.choice([0, 128, 256, 1024], points)
     hint = module.Hint(weights, 0 * np.arange(pairs), np.full(pairs, form), none, kept, none)
     whole = module.shares_at(stake, node, gains, least, hint).sum(axis=1)
-    prices = certify._prices(stake, node, whole)
+    prices = search._prices(stake, node, whole)
     log = {"weights": weights, "rows": hint.rows, "forms": hint.forms, "prices": prices}
     log |= {} if kept is None else {"kept": kept}
     return log | {"counts": np.zeros(1, np.int64), "branch": none}
@@ -180,12 +234,12 @@ def false_claim_shown(module, rng):
     most = worst(stake)
     for upper in range(most):
         try:
-            log = certify.write_tree(stake, upper, 3e7)
-        except (Rejected, certify.TooLongError, ValueError, IndexError):
+            log = search.write_tree(stake, upper, 3e7)
+        except (Rejected, search.TooLongError, ValueError, IndexError):
             continue
         if log is not None and shown(module, stake, upper, log):
             return True
-    log = certify.write_tree(stake, most, 3e7) if most else None
+    log = search.write_tree(stake, most, 3e7) if most else None
     for false in forged(rng, log) if log else ():
         try:
             if shown(module, stake, most - 1, false):
@@ -212,7 +266,7 @@ def false_claim_shown(module, rng):
         return False
 
 
-@pytest.mark.parametrize("faulty", list(FAULTS), indirect=True)
+@pytest.mark.parametrize("faulty", [*FAULTS, *FAULTS_OF_TRYING], indirect=True)
 def test_a_fault_of_the_kernel_is_seen(faulty):
     rng = np.random.default_rng(5)
     assert any(false_claim_shown(faulty, rng) for _ in range(300))
@@ -223,12 +277,12 @@ def test_no_fault_is_seen_without_one():
     assert not any(false_claim_shown(counting, rng) for _ in range(150))
 
 
-def test_anything_may_be_answered_and_nothing_of_the_kernel_is_changed():
+def test_anything_may_be_answered_and_nothing_of_the_kernel_is_changed(trees):
     rng, asked = np.random.default_rng(6), 0
     for _ in range(200):
         stake = random_stake(rng)
         most = worst(stake)
-        if not certify.write_tree(stake, most):
+        if not search.write_tree(stake, most):
             continue
 
         def meddling(what, known):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from leaveout.bab.votes.search import WORK, write_tree
 from leaveout.kernel.counting import show_no_more_lost
 from leaveout.kernel.numbers import Rejected
-from leaveout.verifier.certify.votes import WORK, write_tree
 
 
 def no_more_lost(stake, upper, work=WORK):

@@ -8,12 +8,12 @@ from itertools import product
 import numpy as np
 import pytest
 
+from leaveout.bab.votes.search import TooLongError
 from leaveout.errors import LeaveoutError
 from leaveout.kernel.counting import counts_of
 from leaveout.kernel.schemes import answers_of, threshold_stake
 from leaveout.models.votes import Ballots, write_ballots
 from leaveout.verifier.certify.check import check
-from leaveout.verifier.certify.votes import TooLongError
 from leaveout.verifier.run import verify
 
 from attacks.certificate_content import Content

@@ -7,11 +7,11 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from leaveout.bab.votes.search import TooLongError
 from leaveout.encoders.votes.run_off import run_off_predictions
 from leaveout.kernel import schemes
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.schemes import published_run_offs, run_off_answers, run_off_stake
-from leaveout.verifier.certify.votes import TooLongError
 
 from support.kernel_trees import no_more_lost
 from support.run_offs import as_bits, lost_sets, run_offs

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from leaveout.bab.votes.collective_plurality import search
+from leaveout.bab.votes.search import TooLongError
 from leaveout.encoders.votes.collective import stakes_of
 from leaveout.encoders.votes.plurality import tally
 from leaveout.kernel.counting import counts_of
 from leaveout.kernel.schemes import answers_of, plurality_stake
-from leaveout.verifier.certify.votes import TooLongError
 
 from support.kernel_trees import no_more_lost
 from support.votes import random_ballots

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from leaveout.bab.votes.collective_exact import CollectiveBounds
 from leaveout.bab.votes.finite import finite_attack_within
 from leaveout.bab.votes.finite_weights import FiniteLog, log_of, open_labels
+from leaveout.bab.votes.search import TooLongError, shows
 from leaveout.kernel import schemes
 from leaveout.kernel.counting import Stake, show_no_more_lost, show_sum
 from leaveout.kernel.numbers import Rejected
-from leaveout.verifier.certify.votes import TooLongError, hints, kernel_vote, shows
+from leaveout.verifier.certify.votes import hints, kernel_vote
 from leaveout.verifier.values.votes.schemes import (
     CountedVote,
     FamilyVote,
