@@ -11,10 +11,11 @@ import numpy as np
 from leaveout.models.ballots import UNREACHABLE
 from leaveout.models.votes.survival.learner import Part, SurvivingLearner
 from leaveout.models.votes.survival.nearest import Nearest
+from leaveout.models.votes.survival.ridge import Ridge
 from leaveout.models.votes.survival.tree import Tree
 
 from attacks.kind import Case, Outcome
-from attacks.survival_truth import changed, nearest_vote, tree_vote
+from attacks.survival_truth import changed, nearest_vote, ridge_vote, tree_vote
 
 __all__ = ["Survival"]
 
@@ -29,9 +30,10 @@ class Survival:
 
     def make(self, rng: np.random.Generator) -> Case:
         """See `Kind.make`."""
-        learner = ["nearest", "tree"][int(rng.random() < 0.45)]
-        kinds = {"nearest": Nearest, "tree": Tree}[learner].survives
+        learner = str(rng.choice(["nearest", "ridge", "tree"], p=[0.35, 0.3, 0.35]))
+        kinds = {"nearest": Nearest, "ridge": Ridge, "tree": Tree}[learner].survives
         labels, width = int(rng.integers(2, 4)), int(rng.integers(1, 4))
+        labels = 2 if learner == "ridge" else labels
         rows = int(rng.integers(0, 10))
         side = int(rng.integers(2, 6))
         points = int(rng.integers(1, 4))
@@ -43,6 +45,7 @@ class Survival:
             "k": int(rng.integers(1, 6)),
             "depth": int(rng.integers(1, 4)),
             "leaf": int(rng.choice([1, 1, 2, 3])),
+            "penalty": int(rng.choice([1, 1, 2, 10])),
             "exact_to": int(rng.integers(0, 4)),
             "X": rng.integers(0, side, (rows, width)).tolist(),
             "y": rng.choice(labels, rows, p=skew).tolist(),
@@ -78,6 +81,8 @@ class Survival:
 def _learner(case: Case) -> SurvivingLearner:
     if case["learner"] == "nearest":
         return Nearest(case["k"])
+    if case["learner"] == "ridge":
+        return Ridge(case["penalty"])
     return Tree(case["depth"], case["leaf"])
 
 
@@ -96,6 +101,8 @@ def _mistake(
     train = partial(nearest_vote, k=case["k"])
     if case["learner"] == "tree":
         train = partial(tree_vote, depth=case["depth"], leaf=case["leaf"])
+    if case["learner"] == "ridge":
+        train = partial(ridge_vote, penalty=case["penalty"])
     places = _places(x, [row for row, _ in rows])
     truth: dict[int, int] = {train(rows, x): 0}
     if truth != {vote: 0}:
@@ -103,8 +110,14 @@ def _mistake(
     tried, work, whole = 0, 0, False
     while exact_to is None or tried < exact_to:
         sets = list(
-            _first(changed(rows, tried + 1, case["against"], places, case["labels"]), _WORK - work)
-        )
+            _first(
+                changed(
+                    rows, tried + 1, case["against"], places, case["labels"],
+                    kept=case["learner"] == "ridge",
+                ),
+                _WORK - work,
+            )
+        )  # fmt: skip
         work += len(sets)
         if work >= _WORK:
             break

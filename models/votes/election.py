@@ -35,8 +35,14 @@ _CHANGES: dict[Against, str] = {
     "insertions": "one insertion adds to a part a row with any features and any label",
     "removals": "one removal deletes a row from a part",
     "relabels": "one relabel changes the label of a row in a part to any other label, or to one "
-    "outside the labels, which removes the row from the part",
+    "outside the labels, which ",
 }
+_OUTSIDE = ("removes the row from the part", "leaves the row in the part, without a vote")
+_FIXED = (
+    "the features of a row do not depend on the other rows",
+    "the features of a row, and what it counts for at a point, depend on no label",
+)
+"""Of a learner that drops rows without a label, and of one that keeps them."""
 
 
 def _refuse_groups(samples: Samples, recipe: PartRecipe) -> None:
@@ -67,6 +73,14 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
             "--parts"
         )
     if against is None:
+        return
+    most = learner.most_labels
+    if most is not None and len(samples.labels) > most:
+        raise TrainingError(
+            f"{samples.source}: --survive {against} of the learner {learner.name} is for {most} "
+            f"labels, and there are {len(samples.labels)}; use --learner nearest"
+        )
+    if learner.keeps_unlabelled:
         return
     if not samples.features.is_fixed:
         raise TrainingError(
@@ -100,14 +114,18 @@ def survival_assumptions(recipe: PartRecipe) -> list[Assumption]:
     """Return the assumptions of thresholds beyond those of votes; empty if none."""
     if recipe.survive is None:
         return []
+    kept = recipe.learner.keeps_unlabelled
     return [
         Assumption(
             text="the members' thresholds are those computed together with their votes; "
             "certification uses them without recomputing them",
             checked=False,
         ),
-        Assumption(text=_CHANGES[recipe.survive], checked=True),
-        Assumption(text="the features of a row do not depend on the other rows", checked=True),
+        Assumption(
+            text=_CHANGES[recipe.survive] + _OUTSIDE[kept] * (recipe.survive == "relabels"),
+            checked=True,
+        ),
+        Assumption(text=_FIXED[kept], checked=True),
         Assumption(
             text="a member is a function of the rows of its part, whatever their order, and "
             "uses no randomness",

@@ -11,8 +11,8 @@ from typing import Any
 
 from leaveout.errors import TrainingError
 from leaveout.models.train.recipe import Recipe, parse_layers
+from leaveout.models.votes.survival import SURVIVING, make_surviving
 from leaveout.models.votes.survival.learner import SurvivingLearner
-from leaveout.models.votes.survival.making import SURVIVING, make_surviving
 from leaveout.names import hint
 
 TORCH = "torch"
@@ -32,6 +32,11 @@ class Learner:
     semi_supervised: bool = False
     prototype: Any = field(default=None, repr=False, compare=False)
     surviving: SurvivingLearner | None = None
+
+    @property
+    def keeps_unlabelled(self) -> bool:
+        """Whether a row whose label is unknown stays in its part, so that no relabel moves it."""
+        return self.surviving is not None and self.surviving.keeps_unlabelled
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.settings)})"

@@ -171,6 +171,8 @@ def _surviving_member(
     part = Part(encoder(rows), task.y[rows], encoder(task.tests), task.labels)
     labels = len(np.unique(part.y))
     constant = "" if labels > 1 else "one label" if labels else "no rows"
+    if len(rows) and learner.keeps_unlabelled:
+        constant = ""  # the weights of its rows may be negative
     exported = None
     if task.onnx:
         exported = Exported(b"", f"the learner {learner.name} has no ONNX form here")

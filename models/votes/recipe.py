@@ -13,7 +13,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.ballots import Against, Method
 from leaveout.models.votes.learners import TORCH, Learner, default_learner, parse_value
 from leaveout.models.votes.samples import NO_LABEL, Samples, hash_samples, is_text, spread_offsets
-from leaveout.models.votes.survival.making import SURVIVING
+from leaveout.models.votes.survival import SURVIVING
 
 Way: TypeAlias = Method | Literal["boosted"]
 
@@ -193,13 +193,12 @@ class PartRecipe:
         if learner is None:
             raise TrainingError(
                 f"{flag}: it is not known how many changes {self.learner.name} survives; use "
-                f"--learner {' or --learner '.join(SURVIVING)}"
+                f"--learner {', '.join(SURVIVING[:-1])} or {SURVIVING[-1]}"
             )
         if against not in learner.survives:
             raise TrainingError(
-                f"{flag}: for the learner {learner.name} every set of changed rows is searched, "
-                "but the rows to insert are unlimited; use --survive "
-                f"{' or '.join(learner.survives)}, or --learner nearest"
+                f"{flag}: of the learner {learner.name} only {' and '.join(learner.survives)} are "
+                f"counted; use --survive {' or '.join(learner.survives)}, or --learner nearest"
             )
         if against == "relabels" and self.hash_reads_label:
             raise TrainingError(
@@ -314,7 +313,8 @@ def divide(samples: Samples, recipe: PartRecipe) -> Partition:
             hashes = hash_samples(contents, recipe.hash_key, words, family)
             own = (hashes % np.uint64(width)).astype(np.int64)
             further[:, family - 1] = family * width + own
-    base = np.where(samples.y == NO_LABEL, ABSENT, base)
+    if not recipe.learner.keeps_unlabelled:
+        base = np.where(samples.y == NO_LABEL, ABSENT, base)
     offsets: tuple[int, ...] = (0,)
     if recipe.method == "finite_aggregation":
         offsets = spread_offsets(recipe.members, recipe.spread, recipe.seed)
