@@ -1,7 +1,7 @@
 """What members that survive relabels add: certified accuracy beside fragile members.
 
-    python benchmarks/surviving_members.py                          # digits, 5 or more, from scikit-learn
-    python benchmarks/surviving_members.py --data ../shared/data    # Adult and shoppers, too
+    python benchmarks/surviving_members.py                        # digits, 5 or more
+    python benchmarks/surviving_members.py --data ../shared/data  # Adult and shoppers, too
 
 Each line is one vote over the same rows and parts: how accurate it is, and which share of the test
 rows it answers right whatever so many relabels do, each row attacked separately.

@@ -13,6 +13,7 @@ from leaveout.models.votes.survival.learner import Part, SurvivingLearner
 from leaveout.models.votes.survival.nearest import Nearest
 from leaveout.models.votes.survival.ridge import Ridge
 from leaveout.models.votes.survival.tree import Tree
+from leaveout.partition_options import SURVIVORS
 
 from attacks.kind import Case, Outcome
 from attacks.survival_truth import changed, nearest_vote, ridge_vote, tree_vote
@@ -31,7 +32,7 @@ class Survival:
     def make(self, rng: np.random.Generator) -> Case:
         """See `Kind.make`."""
         learner = str(rng.choice(["nearest", "ridge", "tree"], p=[0.35, 0.3, 0.35]))
-        kinds = {"nearest": Nearest, "ridge": Ridge, "tree": Tree}[learner].survives
+        kinds = SURVIVORS[learner].survives
         labels, width = int(rng.integers(2, 4)), int(rng.integers(1, 4))
         labels = 2 if learner == "ridge" else labels
         rows = int(rng.integers(0, 10))
@@ -56,7 +57,7 @@ class Survival:
         """See `Kind.check`."""
         label = f"{case['learner']}, {case['against']}"
         learner, part = _learner(case), _part(case)
-        exact_to = case["exact_to"] if learner.searched else None
+        exact_to = case["exact_to"] if SURVIVORS[learner.name].searched else None
         votes = learner.scores(part).argmax(axis=1)
         found = learner.thresholds(part, case["against"], exact_to)
         for point in range(len(part.tests)):

@@ -62,25 +62,26 @@ def _refuse_groups(samples: Samples, recipe: PartRecipe) -> None:
 def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.int64], ...]) -> None:
     """Refuse samples whose thresholds would be invalid, or too slow to compute."""
     learner, against = recipe.learner.surviving, recipe.survive
-    if learner is None:
+    survivor = recipe.learner.survivor
+    if learner is None or survivor is None:
         return
     sizes = [len(each) for each in rows]
     largest = int(np.argmax(sizes))
     place = f"{samples.source}: part {largest} has {sizes[largest]:,} rows"
-    if learner.searched and sizes[largest] > MOST_ROWS:
+    if survivor.searched and sizes[largest] > MOST_ROWS:
         raise TrainingError(
             f"{place}, but the learner {learner.name} accepts at most {MOST_ROWS:,}; use more "
             "--parts"
         )
     if against is None:
         return
-    most = learner.most_labels
+    most = survivor.most_labels
     if most is not None and len(samples.labels) > most:
         raise TrainingError(
             f"{samples.source}: --survive {against} of the learner {learner.name} is for {most} "
             f"labels, and there are {len(samples.labels)}; use --learner nearest"
         )
-    if learner.keeps_unlabelled:
+    if survivor.keeps_unlabelled:
         return
     if not samples.features.is_fixed:
         raise TrainingError(
@@ -418,7 +419,7 @@ def hold_election(
 def _train_undefended(task: Task, workers: int, tell: Callable[[int], None]) -> Member | str:
     """Return the model trained on all rows, or why there is none."""
     rows, learner = len(task.rows[0]), task.learner
-    if learner.surviving is not None and learner.surviving.searched and rows > MOST_ROWS:
+    if learner.survivor is not None and learner.survivor.searched and rows > MOST_ROWS:
         return f"all rows ({rows:,}) exceed the {MOST_ROWS:,} that {learner.name} accepts"
     task = replace(task, onnx=False, scores=False, survive=None, exact_to=None)
     (model,) = train_members(task, workers, tell)

@@ -171,7 +171,7 @@ def _surviving_member(
     part = Part(encoder(rows), task.y[rows], encoder(task.tests), task.labels)
     labels = len(np.unique(part.y))
     constant = "" if labels > 1 else "one label" if labels else "no rows"
-    if len(rows) and learner.keeps_unlabelled:
+    if len(rows) and task.learner.keeps_unlabelled:
         constant = ""  # the weights of its rows may be negative
     exported = None
     if task.onnx:

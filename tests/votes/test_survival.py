@@ -28,6 +28,7 @@ from leaveout.models.votes.survival.learner import Part
 from leaveout.models.votes.survival.nearest import Nearest
 from leaveout.models.votes.survival.ridge import Ridge
 from leaveout.models.votes.survival.tree import Tree
+from leaveout.partition_options import SURVIVORS
 from leaveout.verifier.checker.check import check
 from leaveout.verifier.run import verify
 from leaveout.verifier.warm_up import KERNELS
@@ -94,7 +95,7 @@ def test_all_rows_as_near_as_the_kth_vote_and_their_order_has_no_say():
     for learner in (Nearest(4), Tree(2, 1)):
         given, mixed = Part(X, y, tests, 3), Part(X[order], y[order], tests, 3)
         assert np.array_equal(learner.scores(given), learner.scores(mixed))
-        for against in learner.survives:
+        for against in SURVIVORS[learner.name].survives:
             found = learner.thresholds(given, against, 1)
             assert np.array_equal(found, learner.thresholds(mixed, against, 1))
 
@@ -211,7 +212,7 @@ def changed_data(data, against, changes):
 @pytest.mark.parametrize(
     ("learner", "against"),
     [
-        *((learner, against) for learner in (NEAREST, TREE) for against in TREE.surviving.survives),
+        *((learner, against) for learner in (NEAREST, TREE) for against in TREE.survivor.survives),
         (RIDGE, "relabels"),
     ],
 )
@@ -253,7 +254,7 @@ def test_what_is_compiled_beforehand_is_all_that_is_used():
     KERNELS["survival"]()
     with watch_compiling() as found:
         for learner in (NEAREST, TREE):
-            for against in learner.surviving.survives:
+            for against in learner.survivor.survives:
                 elect(small(2), PartRecipe(parts=2, learner=learner, survive=against))
     assert found.functions == 0
 

@@ -1,9 +1,8 @@
-"""Learners that know how many changes their members survive; each declares its settings."""
+"""Learners that know how many changes their members survive."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from leaveout.errors import TrainingError
@@ -12,25 +11,24 @@ from leaveout.models.votes.survival.nearest import Nearest
 from leaveout.models.votes.survival.ridge import Ridge
 from leaveout.models.votes.survival.tree import Tree
 from leaveout.names import hint
+from leaveout.partition_options import SURVIVORS
 
 _KINDS: dict[str, type[Any]] = {each.name: each for each in (Nearest, Ridge, Tree)}
-
-SURVIVING = tuple(_KINDS)
 
 
 def make_surviving(
     name: str, given: Mapping[str, object]
 ) -> tuple[SurvivingLearner, tuple[tuple[str, int], ...]]:
     """Return a learner and the values of all its settings."""
-    known = {each.name: each for each in fields(_KINDS[name])}
-    found: dict[str, Any] = {setting: each.default for setting, each in known.items()}
+    known = SURVIVORS[name].settings
+    found = {setting: each.default for setting, each in known.items()}
     for setting, value in given.items():
         if setting not in known:
             raise TrainingError(
                 f"--set {setting}: the learner {name} has no setting {setting!r}"
                 f"{hint(setting, list(known))}; it has {', '.join(known)}"
             )
-        most = known[setting].metadata["most"]
+        most = known[setting].most
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
             raise TrainingError(
                 f"--set {setting}={value}: expected a whole number from 1 to {most:,}"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,19 +22,10 @@ class Part:
     labels: int  # number of labels
 
 
-def setting(default: int, most: int, meaning: str) -> Any:
-    """Declare a setting: a whole number from 1 to ``most``."""
-    return field(default=default, metadata={"most": most, "meaning": meaning})
-
-
 class SurvivingLearner(Protocol):
-    """A learner with proved thresholds for its members; its fields are made by `setting`."""
+    """A learner with proved thresholds for its members, as `leaveout.partition_options` says."""
 
     name: ClassVar[str]  # as in ``--learner``
-    survives: ClassVar[tuple[Against, ...]]  # kinds of change that thresholds can count
-    searched: ClassVar[bool]  # whether thresholds come from a search up to some number of changes
-    keeps_unlabelled: ClassVar[bool]  # whether a row whose label is unknown stays in its part
-    most_labels: ClassVar[int | None]  # the most labels of thresholds; None for any number
 
     def scores(self, part: Part) -> NDArray[np.float32]:
         """Return the member's scores, shape (points, labels); a vote is their argmax."""

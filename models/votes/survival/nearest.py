@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.ballots import Against
-from leaveout.models.votes.survival.learner import Part, setting
+from leaveout.models.votes.survival.learner import Part
 
 _CHUNK = 2**21
 """Distances in memory at a time."""
@@ -24,13 +24,9 @@ class Nearest:
     distances are summed in the order of features in float64, so they depend only on the two rows.
     """
 
-    k: int = setting(5, 1_000_000, "the rows that vote")
+    k: int
 
     name: ClassVar[str] = "nearest"
-    survives: ClassVar[tuple[Against, ...]] = ("edits", "insertions", "removals", "relabels")
-    searched: ClassVar[bool] = False
-    keeps_unlabelled: ClassVar[bool] = False
-    most_labels: ClassVar[int | None] = None
 
     def scores(self, part: Part) -> NDArray[np.float32]:
         """Return the number of neighbours per label, shape (points, labels)."""

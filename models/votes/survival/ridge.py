@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.ballots import UNREACHABLE, Against
-from leaveout.models.votes.survival.learner import Part, setting
+from leaveout.models.votes.survival.learner import Part
 
 _CHUNK = 2**21
 """Weights in memory at a time."""
@@ -30,13 +30,9 @@ class Ridge:
     beside them; a row whose label is unknown stays and votes for none; the smaller label wins ties.
     """
 
-    penalty: int = setting(1, 1_000_000, "times half the sum of squared coefficients")
+    penalty: int
 
     name: ClassVar[str] = "ridge"
-    survives: ClassVar[tuple[Against, ...]] = ("relabels",)
-    searched: ClassVar[bool] = False
-    keeps_unlabelled: ClassVar[bool] = True
-    most_labels: ClassVar[int | None] = 2
 
     def scores(self, part: Part) -> NDArray[np.float32]:
         """Return what each label's sum lacks to the largest, negated, shape (points, labels)."""

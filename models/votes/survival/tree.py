@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.ballots import UNREACHABLE, Against
-from leaveout.models.votes.survival.learner import Part, setting
+from leaveout.models.votes.survival.learner import Part
 
 _SETS = 8192
 _VALUES = 2**24
@@ -26,14 +26,10 @@ class Tree:
     midpoint). The smaller label wins ties; without rows the vote is 0.
     """
 
-    depth: int = setting(2, 8, "levels of splits")
-    leaf: int = setting(1, 1_000_000, "the fewest rows on a side of a split")
+    depth: int
+    leaf: int
 
     name: ClassVar[str] = "tree"
-    survives: ClassVar[tuple[Against, ...]] = ("removals", "relabels")
-    searched: ClassVar[bool] = True
-    keeps_unlabelled: ClassVar[bool] = False
-    most_labels: ClassVar[int | None] = None
 
     def scores(self, part: Part) -> NDArray[np.float32]:
         """Return the rows per label in each point's leaf, shape (points, labels)."""
