@@ -30,6 +30,7 @@ from leaveout.models.votes import (
 RELABELS = (1, 2, 5, 10, 20, 50, 100)
 LEARNERS = {
     "LogisticRegression": False,
+    "logistic": True,
     "nearest": True,
     "ridge": True,
 }

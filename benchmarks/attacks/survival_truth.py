@@ -10,7 +10,13 @@ from fractions import Fraction
 from functools import cache
 from itertools import combinations, combinations_with_replacement, pairwise, product
 
-__all__ = ["Row", "changed", "nearest_vote", "ridge_vote", "tree_vote"]
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from leaveout.arrays import Floats
+
+__all__ = ["Row", "changed", "logistic_vote", "nearest_vote", "ridge_vote", "tree_vote"]
 
 Point = tuple[float, ...]
 Row = tuple[Point, int]
@@ -99,6 +105,27 @@ def _ridge_weights(points: tuple[Point, ...], x: Point, penalty: int) -> list[in
     exact = [sum(row[i] * system[i][width] for i in range(width)) for row in X]
     largest = max(*map(abs, exact), Fraction(1, 2**16))
     return [round(each / largest * 2**30) for each in exact]
+
+
+def logistic_vote(rows: Sequence[Row], x: Point, penalty: int, labels: int) -> int:
+    """Return what logistic regression votes, of more than two labels one against the others."""
+    design = np.array([[*point, 1.0] for point, _ in rows]).reshape(len(rows), len(x) + 1)
+
+    def score(label: int) -> float:
+        sign = np.array([1.0 if own == label else -1.0 for _, own in rows])
+
+        def value(t: Floats) -> tuple[float, Floats]:
+            margin = sign * (design @ t)
+            gradient = penalty * t - design.T @ (sign * expit(-margin))
+            return np.logaddexp(0.0, -margin).sum() + penalty / 2 * (t @ t), gradient
+
+        start = np.zeros(len(x) + 1)
+        found = minimize(value, start, jac=True, method="BFGS", options={"gtol": 1e-10})
+        return float(np.round(found.x @ [*x, 1.0], 7))
+
+    if labels == 2:
+        return int(score(1) > 0)
+    return int(np.argmax([score(label) for label in range(labels)]))
 
 
 def changed(

@@ -23,6 +23,7 @@ from leaveout.models.votes.onnx_models import Exported
 from leaveout.models.votes.pool import one_thread, train_members
 from leaveout.models.votes.recipe import ABSENT, Partition, PartRecipe, divide
 from leaveout.models.votes.samples import Samples, hash_text
+from leaveout.models.votes.survival.learner import count_sets
 
 _MOST_WORK = 5e9
 """Most values to process per level of all trees of a part: one or two minutes."""
@@ -68,7 +69,7 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
     sizes = [len(each) for each in rows]
     largest = int(np.argmax(sizes))
     place = f"{samples.source}: part {largest} has {sizes[largest]:,} rows"
-    if survivor.searched and sizes[largest] > MOST_ROWS:
+    if survivor.searched_to and sizes[largest] > MOST_ROWS:
         raise TrainingError(
             f"{place}, but the learner {learner.name} accepts at most {MOST_ROWS:,}; use more "
             "--parts"
@@ -102,8 +103,9 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
         return
     for index, each in enumerate(rows):
         times = Counter((samples.keys[row], int(samples.y[row])) for row in each)
-        sets = learner.work([*times.values()], len(samples.labels), against, exact_to)
-        if sets * len(each) * samples.features.fit_encoder(each).width > _MOST_WORK:
+        sets = count_sets([*times.values()], len(samples.labels), against, exact_to)
+        values = len(each) * samples.features.fit_encoder(each).width * survivor.passes
+        if sets * values > _MOST_WORK:
             raise TrainingError(
                 f"{samples.source}: part {index} has {len(each):,} rows, so {sets:,} sets of at "
                 f"most {exact_to} {against} would have to be tried, which takes too long; use a "
@@ -377,14 +379,8 @@ def hold_election(
         samples=representatives if recipe.learner.semi_supervised else None,
         tests=samples.tests,
         labels=len(samples.labels),
-        learner=recipe.learner,
-        seed=recipe.seed,
-        scale=recipe.scale,
+        recipe=recipe,
         onnx=onnx and recipe.copies == 1,
-        scores=recipe.scores,
-        survive=recipe.survive,
-        exact_to=recipe.searched_to,
-        copies=recipe.copies,
     )
     tell = on_done or (lambda done: None)
     members = train_members(task, workers, tell)
@@ -419,9 +415,9 @@ def hold_election(
 def _train_undefended(task: Task, workers: int, tell: Callable[[int], None]) -> Member | str:
     """Return the model trained on all rows, or why there is none."""
     rows, learner = len(task.rows[0]), task.learner
-    if learner.survivor is not None and learner.survivor.searched and rows > MOST_ROWS:
+    if learner.survivor is not None and learner.survivor.searched_to and rows > MOST_ROWS:
         return f"all rows ({rows:,}) exceed the {MOST_ROWS:,} that {learner.name} accepts"
-    task = replace(task, onnx=False, scores=False, survive=None, exact_to=None)
+    task = replace(task, onnx=False, only_votes=True)
     (model,) = train_members(task, workers, tell)
     return f"all rows {model.failed}" if model.failed else model
 

@@ -141,7 +141,7 @@ def _find_estimator(name: str, kind: str, flag: str) -> type[Any]:
         warnings.simplefilter("ignore")
         known: dict[str, type[Any]] = dict(all_estimators(type_filter=kind))
     if name not in known:
-        options = [*known, TORCH, *SURVIVORS] if kind == "classifier" else list(known)
+        options = [*known, *([TORCH, *SURVIVORS] if flag == "--learner" else [])]
         raise TrainingError(
             f"{flag} {name}: scikit-learn has no {kind} with that name{hint(name, options)}"
         )

@@ -26,7 +26,6 @@ Way: TypeAlias = Method | Literal["boosted"]
 _MOST_MEMBERS = 100_000
 _MOST_SEED = 2**32 - 1
 _LONGEST_KEY = 64
-_EXACT_TO = 2
 _MOST_EXACT_TO = 1000
 
 
@@ -160,9 +159,9 @@ class PartRecipe:
     def searched_to(self) -> int | None:
         """The most changes for which thresholds are searched; None if they are counted."""
         survivor = self.learner.survivor
-        if self.survive is None or survivor is None or not survivor.searched:
+        if self.survive is None or survivor is None or survivor.searched_to is None:
             return None
-        return _EXACT_TO if self.exact_to is None else self.exact_to
+        return survivor.searched_to if self.exact_to is None else self.exact_to
 
     def _check_survive(self, against: Against) -> None:
         flag, learner = f"--survive {against}", self.learner.survivor
@@ -192,7 +191,7 @@ class PartRecipe:
             raise TrainingError(
                 f"{flag}: the hash reads labels, so a relabelled row moves to another part"
             )
-        if self.exact_to is not None and not learner.searched:
+        if self.exact_to is not None and learner.searched_to is None:
             raise TrainingError(
                 f"--exact-to {self.exact_to}: all thresholds of {self.learner.name} are exact; "
                 "drop it"

@@ -42,7 +42,8 @@ class Survivor:
     meaning: str
     settings: Mapping[str, Setting]
     survives: tuple[str, ...]
-    searched: bool = False  # every set of changes is tried, up to some number
+    searched_to: int | None = None  # every set of up to so many changes is tried, by default
+    passes: int = 1  # over its rows' values, to train it once
     keeps_unlabelled: bool = False  # a row whose label is unknown stays in its part
     most_labels: int | None = None  # with which members know it; None: any number
 
@@ -56,6 +57,13 @@ class Survivor:
 
 
 SURVIVORS: Mapping[str, Survivor] = {
+    "logistic": Survivor(
+        "logistic regression",
+        {"penalty": Setting(1, 1_000_000, "of squared coefficients")},
+        ("removals", "relabels"),
+        searched_to=1,
+        passes=200,
+    ),
     "nearest": Survivor(
         "nearest neighbours", {"k": Setting(5, 1_000_000, "how many vote")}, CHANGES
     ),
@@ -73,7 +81,7 @@ SURVIVORS: Mapping[str, Survivor] = {
             "leaf": Setting(1, 1_000_000, "the fewest rows on a side"),
         },
         ("removals", "relabels"),
-        searched=True,
+        searched_to=2,
     ),
 }
 
@@ -111,6 +119,8 @@ class Option:
         return f"{self.flags} needs --method {needed}{self.why}; drop one, or pass both"
 
 
+_MOVED = tuple(name for name, each in SURVIVORS.items() if not each.keeps_unlabelled)
+_SEARCHED = tuple(name for name, each in SURVIVORS.items() if each.searched_to)
 _ROWS, _SCHEME, _TRAINING, _MEMBERS, _OUTPUT = "Rows", "Scheme", "Training", "Members", "Output"
 
 OPTIONS = (
@@ -138,7 +148,7 @@ OPTIONS = (
         "encoding", _ROWS,
         "A table whose rows determine, for every part, how columns become features: their ranges "
         "and categories come from no other rows. It may be the one of --test. With a CSV, "
-        "--survive of nearest and tree needs it, because otherwise a changed row moves the others "
+        f"--survive of {_and(_MOVED)} needs it, because otherwise a changed row moves the others "
         "of its part.",
         Path | None, metavar="CSV",
     ),
@@ -222,10 +232,11 @@ OPTIONS = (
     ),
     Option(
         "exact_to", _MEMBERS,
-        "With --learner tree and --survive: every set of up to R changed rows is tried, which "
-        "takes about n^R trees of a part with n rows; a vote that no such set changes survives R. "
-        "Other members are counted at any number.",
-        int | None, metavar="R", shown="2",
+        f"With --survive of {_and(_SEARCHED)}: every set of up to R changed rows is tried, which "
+        "takes about n^R members of a part with n rows; a vote that no such set changes survives "
+        "R. Other members are counted at any number.",
+        int | None, metavar="R",
+        shown=", ".join(f"{SURVIVORS[name].searched_to} of {name}" for name in _SEARCHED),
     ),
     Option(
         "scores", _MEMBERS, "Store the members' scores, which run-off elections need.", bool, True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,10 +51,6 @@ class Nearest:
         return np.concatenate(
             [find(squares, part.y, part.labels, self.k, kind) for squares in _squares(part)]
         )
-
-    def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
-        """Return 0, as thresholds need no search."""
-        return 0
 
 
 def _squares(part: Part) -> Iterator[NDArray[np.float64]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -48,10 +48,6 @@ class Ridge:
         side = np.where(part.y < 0, 0, 2 * part.y.astype(np.int64) - 1)
         found = [_fewest_relabels(weights, side) for weights in self._weights(part)]
         return np.concatenate(found)
-
-    def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
-        """Return 0, as thresholds need no search."""
-        return 0
 
     def _weights(self, part: Part) -> Iterator[NDArray[np.int64]]:
         """Yield the weights of the rows in batches of points, shape (points, rows)."""
