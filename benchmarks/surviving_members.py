@@ -77,11 +77,14 @@ def main() -> None:
     """Print a table for each set and number of parts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder with adult_lucid21.npz and the like")
+    parser.add_argument("--only", default="digits,adult,shoppers")
     parser.add_argument("--rows", type=int, default=8000)
     parser.add_argument("--parts", type=int, nargs="+", default=[10, 50])
     given = parser.parse_args()
     print(f"{'data':<10}{'members':<32}{'accuracy':>9}", *(f"{r:>7}" for r in RELABELS), "seconds")
     for name, X, y in data(given.data, given.rows):
+        if name not in given.only:
+            continue
         cut = len(X) - min(1000, len(X) // 4)
         samples = samples_from_arrays(X[:cut], y[:cut], X[cut:], y[cut:], source=name)
         for parts in given.parts:

@@ -50,6 +50,8 @@ class Survivor:
     @property
     def words(self) -> str:
         """What it is, and its settings."""
+        if not self.settings:
+            return self.meaning
         settings = (
             f"{name}={each.default}, {each.meaning}" for name, each in self.settings.items()
         )
@@ -62,7 +64,7 @@ SURVIVORS: Mapping[str, Survivor] = {
         {"penalty": Setting(1, 1_000_000, "of squared coefficients")},
         ("removals", "relabels"),
         searched_to=1,
-        passes=200,
+        passes=50,
     ),
     "nearest": Survivor(
         "nearest neighbours", {"k": Setting(5, 1_000_000, "how many vote")}, CHANGES
