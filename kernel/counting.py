@@ -529,8 +529,8 @@ def worst_tried(stake: Stake, node: Node, gains: Gains, known: int) -> tuple[int
                 met = met | (within[at, k][:, None] & gaining[begin:])
             count = np.where(paid, _points_lost(met), 0)
             if count.size and count.max() > known:
-                row, choice = np.unravel_index(int(count.argmax()), count.shape)
-                known, best = int(count.max()), np.append(made[at[row]], begin + choice)
+                row, first = np.unravel_index(int(count.argmax()), count.shape)
+                known, best = int(count.max()), np.append(made[at[row]], begin + first)
             for choice in range(begin, len(cost)):
                 rows = at[paid[:, choice - begin]]
                 rest = left[rows] - cost[choice] * (np.arange(left.shape[1]) == family[choice])

@@ -10,11 +10,20 @@ import numpy as np
 
 from leaveout.models.ballots import UNREACHABLE
 from leaveout.models.votes.survival.learner import Part, SurvivingLearner
+from leaveout.models.votes.survival.logistic import Logistic
 from leaveout.models.votes.survival.nearest import Nearest
+from leaveout.models.votes.survival.ridge import Ridge
 from leaveout.models.votes.survival.tree import Tree
+from leaveout.partition_options import SURVIVORS
 
 from attacks.kind import Case, Outcome
-from attacks.survival_truth import changed, nearest_vote, tree_vote
+from attacks.survival_truth import (
+    changed,
+    logistic_vote,
+    nearest_vote,
+    ridge_vote,
+    tree_vote,
+)
 
 __all__ = ["Survival"]
 
@@ -29,12 +38,16 @@ class Survival:
 
     def make(self, rng: np.random.Generator) -> Case:
         """See `Kind.make`."""
-        learner = ["nearest", "tree"][int(rng.random() < 0.45)]
-        kinds = {"nearest": Nearest, "tree": Tree}[learner].survives
+        learner = str(rng.choice(["logistic", "nearest", "ridge", "tree"], p=[0.1, 0.3, 0.3, 0.3]))
+        kinds = SURVIVORS[learner].survives
         labels, width = int(rng.integers(2, 4)), int(rng.integers(1, 4))
-        rows = int(rng.integers(0, 10))
+        labels = 2 if learner == "ridge" else labels
+        rows = int(rng.integers(0, 7 if learner == "logistic" else 10))
         side = int(rng.integers(2, 6))
         points = int(rng.integers(1, 4))
+        X, tests = rng.integers(0, side, (rows, width)), rng.integers(0, side, (points, width))
+        if learner == "logistic":  # whose scores nobody computes exactly: no ties
+            X, tests = rng.random((rows, width)) * side, rng.random((points, width)) * side
         skew = rng.dirichlet(np.ones(labels) * rng.choice([0.3, 1, 5]))
         return {
             "learner": learner,
@@ -43,17 +56,18 @@ class Survival:
             "k": int(rng.integers(1, 6)),
             "depth": int(rng.integers(1, 4)),
             "leaf": int(rng.choice([1, 1, 2, 3])),
-            "exact_to": int(rng.integers(0, 4)),
-            "X": rng.integers(0, side, (rows, width)).tolist(),
+            "penalty": int(rng.choice([1, 1, 2, 10])),
+            "exact_to": int(rng.integers(0, 2 if learner == "logistic" else 4)),
+            "X": X.tolist(),
             "y": rng.choice(labels, rows, p=skew).tolist(),
-            "tests": rng.integers(0, side, (points, width)).tolist(),
+            "tests": tests.tolist(),
         }
 
     def check(self, case: Case) -> Outcome:
         """See `Kind.check`."""
         label = f"{case['learner']}, {case['against']}"
         learner, part = _learner(case), _part(case)
-        exact_to = case["exact_to"] if learner.searched else None
+        exact_to = None if SURVIVORS[learner.name].searched_to is None else case["exact_to"]
         votes = learner.scores(part).argmax(axis=1)
         found = learner.thresholds(part, case["against"], exact_to)
         for point in range(len(part.tests)):
@@ -78,6 +92,10 @@ class Survival:
 def _learner(case: Case) -> SurvivingLearner:
     if case["learner"] == "nearest":
         return Nearest(case["k"])
+    if case["learner"] == "ridge":
+        return Ridge(case["penalty"])
+    if case["learner"] == "logistic":
+        return Logistic(case["penalty"])
     return Tree(case["depth"], case["leaf"])
 
 
@@ -96,6 +114,10 @@ def _mistake(
     train = partial(nearest_vote, k=case["k"])
     if case["learner"] == "tree":
         train = partial(tree_vote, depth=case["depth"], leaf=case["leaf"])
+    if case["learner"] == "ridge":
+        train = partial(ridge_vote, penalty=case["penalty"])
+    if case["learner"] == "logistic":
+        train = partial(logistic_vote, penalty=case["penalty"], labels=case["labels"])
     places = _places(x, [row for row, _ in rows])
     truth: dict[int, int] = {train(rows, x): 0}
     if truth != {vote: 0}:
@@ -103,8 +125,14 @@ def _mistake(
     tried, work, whole = 0, 0, False
     while exact_to is None or tried < exact_to:
         sets = list(
-            _first(changed(rows, tried + 1, case["against"], places, case["labels"]), _WORK - work)
-        )
+            _first(
+                changed(
+                    rows, tried + 1, case["against"], places, case["labels"],
+                    kept=case["learner"] == "ridge",
+                ),
+                _WORK - work,
+            )
+        )  # fmt: skip
         work += len(sets)
         if work >= _WORK:
             break

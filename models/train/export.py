@@ -120,7 +120,9 @@ def unflatten(
 
 
 def network_model(
-    layers: tuple[Layer, ...], parameters: Mapping[str, NDArray[np.float32]]
+    layers: tuple[Layer, ...],
+    parameters: Mapping[str, NDArray[np.float32]],
+    activation: str = "Relu",
 ) -> onnx.ModelProto:
     """Build an ONNX model from ``x`` (batch, features) to ``scores`` (batch, labels)."""
     from onnx import TensorProto, helper, numpy_helper
@@ -146,8 +148,8 @@ def network_model(
                 current = "flat"
             nodes.append(helper.make_node("Gemm", [current, *weights], [value], transB=1))
         if not last:
-            current = f"layers.{index}.relu"
-            nodes.append(helper.make_node("Relu", [value], [current]))
+            current = f"layers.{index}.{activation.lower()}"
+            nodes.append(helper.make_node(activation, [value], [current]))
     initialisers = [
         numpy_helper.from_array(np.ascontiguousarray(value), name)
         for name, value in parameters.items()

@@ -23,6 +23,7 @@ from leaveout.models.votes.onnx_models import Exported
 from leaveout.models.votes.pool import one_thread, train_members
 from leaveout.models.votes.recipe import ABSENT, Partition, PartRecipe, divide
 from leaveout.models.votes.samples import Samples, hash_text
+from leaveout.models.votes.survival.learner import count_sets
 
 _MOST_WORK = 5e9
 """Most values to process per level of all trees of a part: one or two minutes."""
@@ -35,8 +36,14 @@ _CHANGES: dict[Against, str] = {
     "insertions": "one insertion adds to a part a row with any features and any label",
     "removals": "one removal deletes a row from a part",
     "relabels": "one relabel changes the label of a row in a part to any other label, or to one "
-    "outside the labels, which removes the row from the part",
+    "outside the labels, which ",
 }
+_OUTSIDE = ("removes the row from the part", "leaves the row in the part, without a vote")
+_FIXED = (
+    "the features of a row do not depend on the other rows",
+    "the features of a row, and what it counts for at a point, depend on no label",
+)
+"""Of a learner that drops rows without a label, and of one that keeps them."""
 
 
 def _refuse_groups(samples: Samples, recipe: PartRecipe) -> None:
@@ -56,17 +63,26 @@ def _refuse_groups(samples: Samples, recipe: PartRecipe) -> None:
 def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.int64], ...]) -> None:
     """Refuse samples whose thresholds would be invalid, or too slow to compute."""
     learner, against = recipe.learner.surviving, recipe.survive
-    if learner is None:
+    survivor = recipe.learner.survivor
+    if learner is None or survivor is None:
         return
     sizes = [len(each) for each in rows]
     largest = int(np.argmax(sizes))
     place = f"{samples.source}: part {largest} has {sizes[largest]:,} rows"
-    if learner.searched and sizes[largest] > MOST_ROWS:
+    if survivor.searched_to and sizes[largest] > MOST_ROWS:
         raise TrainingError(
             f"{place}, but the learner {learner.name} accepts at most {MOST_ROWS:,}; use more "
             "--parts"
         )
     if against is None:
+        return
+    most = survivor.most_labels
+    if most is not None and len(samples.labels) > most:
+        raise TrainingError(
+            f"{samples.source}: --survive {against} of the learner {learner.name} is for {most} "
+            f"labels, and there are {len(samples.labels)}; use --learner nearest"
+        )
+    if survivor.keeps_unlabelled:
         return
     if not samples.features.is_fixed:
         raise TrainingError(
@@ -87,8 +103,9 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
         return
     for index, each in enumerate(rows):
         times = Counter((samples.keys[row], int(samples.y[row])) for row in each)
-        sets = learner.work([*times.values()], len(samples.labels), against, exact_to)
-        if sets * len(each) * samples.features.fit_encoder(each).width > _MOST_WORK:
+        sets = count_sets([*times.values()], len(samples.labels), against, exact_to)
+        values = len(each) * samples.features.fit_encoder(each).width * survivor.passes
+        if sets * values > _MOST_WORK:
             raise TrainingError(
                 f"{samples.source}: part {index} has {len(each):,} rows, so {sets:,} sets of at "
                 f"most {exact_to} {against} would have to be tried, which takes too long; use a "
@@ -100,14 +117,18 @@ def survival_assumptions(recipe: PartRecipe) -> list[Assumption]:
     """Return the assumptions of thresholds beyond those of votes; empty if none."""
     if recipe.survive is None:
         return []
+    kept = recipe.learner.keeps_unlabelled
     return [
         Assumption(
             text="the members' thresholds are those computed together with their votes; "
             "certification uses them without recomputing them",
             checked=False,
         ),
-        Assumption(text=_CHANGES[recipe.survive], checked=True),
-        Assumption(text="the features of a row do not depend on the other rows", checked=True),
+        Assumption(
+            text=_CHANGES[recipe.survive] + _OUTSIDE[kept] * (recipe.survive == "relabels"),
+            checked=True,
+        ),
+        Assumption(text=_FIXED[kept], checked=True),
         Assumption(
             text="a member is a function of the rows of its part, whatever their order, and "
             "uses no randomness",
@@ -358,14 +379,8 @@ def hold_election(
         samples=representatives if recipe.learner.semi_supervised else None,
         tests=samples.tests,
         labels=len(samples.labels),
-        learner=recipe.learner,
-        seed=recipe.seed,
-        scale=recipe.scale,
+        recipe=recipe,
         onnx=onnx and recipe.copies == 1,
-        scores=recipe.scores,
-        survive=recipe.survive,
-        exact_to=recipe.searched_to,
-        copies=recipe.copies,
     )
     tell = on_done or (lambda done: None)
     members = train_members(task, workers, tell)
@@ -400,9 +415,9 @@ def hold_election(
 def _train_undefended(task: Task, workers: int, tell: Callable[[int], None]) -> Member | str:
     """Return the model trained on all rows, or why there is none."""
     rows, learner = len(task.rows[0]), task.learner
-    if learner.surviving is not None and learner.surviving.searched and rows > MOST_ROWS:
+    if learner.survivor is not None and learner.survivor.searched_to and rows > MOST_ROWS:
         return f"all rows ({rows:,}) exceed the {MOST_ROWS:,} that {learner.name} accepts"
-    task = replace(task, onnx=False, scores=False, survive=None, exact_to=None)
+    task = replace(task, onnx=False, only_votes=True)
     (model,) = train_members(task, workers, tell)
     return f"all rows {model.failed}" if model.failed else model
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -11,23 +12,32 @@ from numpy.typing import NDArray
 from leaveout.models.table import number
 from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 
+Encode = Callable[[NDArray[np.int64]], NDArray[np.float64]]
+"""From rows to their features, shape (rows, features)."""
+
 _FARTHEST = 1e6
 """Numbers outside a column's range are clipped at this many times the range."""
 
 
-class Encoder(Protocol):
-    """A fitted encoding that turns any rows into numbers."""
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A fitted encoding that turns any rows into numbers.
 
-    @property
-    def columns(self) -> tuple[NumberColumn | CategoryColumn, ...]:
-        """How table columns become features, in order; empty for unchanged values."""
+    Attributes
+    ----------
+    width : int
+        The number of features.
+    columns : tuple of NumberColumn or CategoryColumn
+        How table columns become features, in order; empty for unchanged values.
+    """
 
-    @property
-    def width(self) -> int:
-        """The number of features."""
+    encode: Encode
+    width: int
+    columns: tuple[NumberColumn | CategoryColumn, ...] = ()
 
     def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the features of rows, shape (rows, width)."""
+        return self.encode(rows)
 
 
 class Features(Protocol):
@@ -46,15 +56,11 @@ class ArrayFeatures:
     """Unchanged numbers, float64 of shape (rows, features)."""
 
     values: NDArray[np.float64]
-
-    @property
-    def is_fixed(self) -> bool:
-        """Always true."""
-        return True
+    is_fixed: bool = True
 
     def fit_encoder(self, rows: NDArray[np.int64]) -> Encoder:
         """Return the identity, which needs no fitting."""
-        return _Plain(self.values)
+        return Encoder(self.values.__getitem__, self.values.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +71,28 @@ class Column:
     words: tuple[str, ...]  # the distinct cells, sorted
     values: NDArray[np.float64]  # shape (words,): NaN for words that are not finite numbers
     codes: NDArray[np.int32]  # shape (rows,)
+
+    def fit(self, rows: NDArray[np.int64]) -> list[tuple[NumberColumn | CategoryColumn, Encode]]:
+        """Return what the column becomes, fitted on the cells of some rows."""
+        seen = np.zeros(len(self.words), dtype=bool)
+        seen[self.codes[rows]] = True
+        known = self.values[seen & ~np.isnan(self.values)]
+        chosen = np.flatnonzero(seen & np.isnan(self.values))
+        found: list[tuple[NumberColumn | CategoryColumn, Encode]] = []
+        if len(known):
+            # Halved, so that no difference of two numbers overflows.
+            low, span = known.min() / 2, known.max() / 2 - known.min() / 2
+            scaled = np.zeros(len(self.words))
+            if span:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    scaled = (self.values / 2 - low) / span
+                scaled = np.clip(np.nan_to_num(scaled, nan=0.0), -_FARTHEST, _FARTHEST)
+            numbers = NumberColumn(self.name, float(known.min()), float(known.max()))
+            found.append((numbers, lambda rows: scaled[self.codes[rows], None]))
+        if len(chosen):
+            words = CategoryColumn(self.name, tuple(self.words[i] for i in chosen))
+            found.append((words, lambda rows: 1.0 * (self.codes[rows, None] == chosen)))
+        return found
 
 
 def column_of(name: str, cells: list[str]) -> Column:
@@ -95,88 +123,11 @@ class TableFeatures:
     def fit_encoder(self, rows: NDArray[np.int64]) -> Encoder:
         """Fit ranges and categories on the cells of ``rows``, or of the basis."""
         known = rows if self.basis is None else self.basis
-        return _Table(tuple(_fit(column, known) for column in self.table))
+        fitted = [each for column in self.table for each in column.fit(known)]
+        columns = tuple(column for column, _ in fitted)
 
+        def encode(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+            none = np.empty((len(rows), 0))
+            return np.hstack([none, *(encode(rows) for _, encode in fitted)])
 
-@dataclass(frozen=True, eq=False)
-class _Plain:
-    values: NDArray[np.float64]
-
-    @property
-    def columns(self) -> tuple[NumberColumn | CategoryColumn, ...]:
-        return ()
-
-    @property
-    def width(self) -> int:
-        return int(self.values.shape[1])
-
-    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        return self.values[rows]
-
-
-@dataclass(frozen=True, eq=False)
-class _Fitted:
-    column: Column
-    seen: NDArray[np.bool_]
-    """Whether each word occurs in the rows."""
-    numbers: NumberColumn | None
-    words: CategoryColumn | None
-
-    @property
-    def width(self) -> int:
-        return (self.numbers is not None) + len(self.words.categories if self.words else ())
-
-    def fill(self, rows: NDArray[np.int64], target: NDArray[np.float64]) -> None:
-        codes, first = self.column.codes[rows], 0
-        if self.numbers is not None:
-            # Halved, so that no difference of two numbers overflows.
-            low, high = self.numbers.minimum / 2, self.numbers.maximum / 2
-            span = high - low
-            scaled = np.zeros(len(self.column.words))
-            if span:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    scaled = (self.column.values / 2 - low) / span
-                scaled = np.clip(np.nan_to_num(scaled, nan=0.0), -_FARTHEST, _FARTHEST)
-            target[:, 0] = scaled[codes]
-            first = 1
-        if self.words is not None:
-            places = np.full(len(self.column.words), -1)
-            chosen = np.flatnonzero(self.seen & np.isnan(self.column.values))
-            places[chosen] = np.arange(len(chosen))
-            hot = places[codes]
-            known = np.flatnonzero(hot >= 0)
-            target[known, first + hot[known]] = 1
-
-
-@dataclass(frozen=True, eq=False)
-class _Table:
-    fitted: tuple[_Fitted, ...]
-
-    @property
-    def columns(self) -> tuple[NumberColumn | CategoryColumn, ...]:
-        return tuple(
-            part for each in self.fitted for part in (each.numbers, each.words) if part is not None
-        )
-
-    @property
-    def width(self) -> int:
-        return sum(each.width for each in self.fitted)
-
-    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        encoded = np.zeros((len(rows), self.width))
-        first = 0
-        for each in self.fitted:
-            each.fill(rows, encoded[:, first : first + each.width])
-            first += each.width
-        return encoded
-
-
-def _fit(column: Column, rows: NDArray[np.int64]) -> _Fitted:
-    seen = np.zeros(len(column.words), dtype=bool)
-    seen[column.codes[rows]] = True
-    known = column.values[seen & ~np.isnan(column.values)]
-    words = tuple(column.words[i] for i in np.flatnonzero(seen & np.isnan(column.values)))
-    numbers = None
-    if len(known):
-        numbers = NumberColumn(column.name, float(known.min()), float(known.max()))
-    return _Fitted(column, seen, numbers, CategoryColumn(column.name, words) if words else None)
+        return Encoder(encode, sum(len(each.features) for each in columns), columns)

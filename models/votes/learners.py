@@ -11,9 +11,10 @@ from typing import Any
 
 from leaveout.errors import TrainingError
 from leaveout.models.train.recipe import Recipe, parse_layers
+from leaveout.models.votes.survival import make_surviving
 from leaveout.models.votes.survival.learner import SurvivingLearner
-from leaveout.models.votes.survival.making import SURVIVING, make_surviving
 from leaveout.names import hint
+from leaveout.partition_options import SURVIVORS, Survivor
 
 TORCH = "torch"
 _DEFAULT = "RandomForestClassifier"
@@ -32,6 +33,16 @@ class Learner:
     semi_supervised: bool = False
     prototype: Any = field(default=None, repr=False, compare=False)
     surviving: SurvivingLearner | None = None
+
+    @property
+    def survivor(self) -> Survivor | None:
+        """What a learner that survives changes declares."""
+        return SURVIVORS.get(self.name)
+
+    @property
+    def keeps_unlabelled(self) -> bool:
+        """Whether a row whose label is unknown stays in its part, so that no relabel moves it."""
+        return self.survivor is not None and self.survivor.keeps_unlabelled
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.settings)})"
@@ -78,7 +89,7 @@ def make_learner(name: str | None = None, settings: Mapping[str, object] | None 
         name, given = _DEFAULT, {"n_estimators": _DEFAULT_TREES, **given}
     if name == TORCH:
         return _torch_learner(given)
-    if name in SURVIVING:
+    if name in SURVIVORS:
         surviving, whole = make_surviving(name, given)
         return Learner(name, whole, surviving=surviving)
     kind = _find_estimator(name, "classifier", "--learner")
@@ -130,7 +141,7 @@ def _find_estimator(name: str, kind: str, flag: str) -> type[Any]:
         warnings.simplefilter("ignore")
         known: dict[str, type[Any]] = dict(all_estimators(type_filter=kind))
     if name not in known:
-        options = [*known, TORCH, *SURVIVING] if kind == "classifier" else list(known)
+        options = [*known, *([TORCH, *SURVIVORS] if flag == "--learner" else [])]
         raise TrainingError(
             f"{flag} {name}: scikit-learn has no {kind} with that name{hint(name, options)}"
         )

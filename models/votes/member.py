@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.models.ballots import Against
 from leaveout.models.votes.features import Encoder, Features
 from leaveout.models.votes.learners import TORCH, Learner
 from leaveout.models.votes.onnx_models import Exported, export_constant, export_model
+from leaveout.models.votes.recipe import PartRecipe
 from leaveout.models.votes.samples import NO_LABEL
 from leaveout.models.votes.survival.learner import Part, SurvivingLearner
+
+if TYPE_CHECKING:
+    import onnx
+
+    from leaveout.models.train.recipe import Recipe
 
 
 def label_scores(model: Any, X: NDArray[np.float64], labels: int) -> NDArray[np.float32]:
@@ -81,16 +86,14 @@ class Task:
     samples: NDArray[np.int64] | None
     tests: NDArray[np.int64]
     labels: int
-    learner: Learner
-    seed: int
-    scale: bool  # standardise within the part
+    recipe: PartRecipe
     onnx: bool  # write models
-    scores: bool  # keep scores
-    copies: int = (
-        1  # classifiers of a member, which differ by their seed; their scores are added up
-    )
-    survive: Against | None = None  # the kind of change that thresholds count
-    exact_to: int | None = None  # the last number of changes searched for thresholds
+    only_votes: bool = False  # keep neither scores nor thresholds
+
+    @property
+    def learner(self) -> Learner:
+        """What trains the members."""
+        return self.recipe.learner
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,9 +126,9 @@ def train_member(task: Task, index: int) -> Member:
         warnings.simplefilter("always")
         try:
             train = _network if task.learner.name == TORCH else _classifier
-            seed = task.seed + index * task.copies
+            seed = task.recipe.seed + index * task.recipe.copies
             scores, exported = train(task, seed, rows, encoder)
-            for copy in range(1, task.copies):
+            for copy in range(1, task.recipe.copies):
                 # One after another, so that sums are always rounded in the same way.
                 scores = scores + train(task, seed + copy, rows, encoder)[0]
         except _FAILURES as error:
@@ -161,7 +164,8 @@ def _member(
     exported: Exported | None,
 ) -> Member:
     votes = scores.argmax(axis=1).astype(np.int32)
-    return Member(votes, scores if task.scores else None, constant, warned, exported)
+    kept = scores if task.recipe.scores and not task.only_votes else None
+    return Member(votes, kept, constant, warned, exported)
 
 
 def _surviving_member(
@@ -171,20 +175,23 @@ def _surviving_member(
     part = Part(encoder(rows), task.y[rows], encoder(task.tests), task.labels)
     labels = len(np.unique(part.y))
     constant = "" if labels > 1 else "one label" if labels else "no rows"
+    if len(rows) and task.learner.keeps_unlabelled:
+        constant = ""  # the weights of its rows may be negative
     exported = None
     if task.onnx:
         exported = Exported(b"", f"the learner {learner.name} has no ONNX form here")
     member = _member(task, learner.scores(part), constant, (), exported)
-    if task.survive is None:
+    against, exact_to = task.recipe.survive, task.recipe.searched_to
+    if against is None or task.only_votes:
         return member
-    return replace(member, thresholds=learner.thresholds(part, task.survive, task.exact_to))
+    return replace(member, thresholds=learner.thresholds(part, against, exact_to))
 
 
 def _classifier(
     task: Task, seed: int, rows: NDArray[np.int64], encoder: Encoder
 ) -> tuple[NDArray[np.float32], Exported | None]:
     model: Any = task.learner.estimator(seed)
-    if task.scale:
+    if task.recipe.scale:
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
@@ -206,21 +213,45 @@ def _network(
     task: Task, seed: int, rows: NDArray[np.int64], encoder: Encoder
 ) -> tuple[NDArray[np.float32], Exported | None]:
     from leaveout.models.train.export import scores as run
-    from leaveout.models.votes.network import train_network
 
-    model = train_network(
-        task.learner.recipe(seed),
-        encoder(rows),
-        task.y[rows].astype(np.int64),
-        task.labels,
-        task.scale,
-    )
+    recipe = task.learner.recipe(seed)
+    y = task.y[rows].astype(np.int64)
+    model = train_network(recipe, encoder(rows), y, task.labels, task.recipe.scale)
     # The exported model itself casts the votes.
     content = model.SerializeToString(deterministic=True)
     scores = np.concatenate(
         [run(content, encoder(chunk).astype(np.float32)) for chunk in _chunks(task.tests)]
     )
     return scores, Exported.of(model, encoder, differing=0) if task.onnx else None
+
+
+def train_network(
+    recipe: Recipe, X: NDArray[np.float64], y: NDArray[np.int64], labels: int, scale: bool
+) -> onnx.ModelProto:
+    """Train one float32 network on a part, as a family that leaves no row out."""
+    from leaveout.models.train.architecture import layers_of
+    from leaveout.models.train.export import network_model, unflatten
+    from leaveout.models.train.stacked import NOTHING, Stack
+
+    shift, factor = np.zeros(X.shape[1]), np.ones(X.shape[1])
+    if scale:
+        shift, deviation = X.mean(axis=0), X.std(axis=0)
+        factor = 1 / np.where(deviation > 0, deviation, 1)
+    scaled = ((X - shift) * factor).astype(np.float32)
+    layers = layers_of(recipe, X.shape[1], labels)
+    stack = Stack(layers, recipe, scaled, y, np.array([NOTHING]))
+    stack.train()
+    parameters = unflatten(layers, stack.parameters()[0])
+    first = parameters["layers.0.weight"] * factor
+    bias = parameters["layers.0.bias"] - first @ shift
+    folded = {
+        **parameters,
+        "layers.0.weight": first.astype(np.float32),
+        "layers.0.bias": bias.astype(np.float32),
+    }
+    if not all(np.isfinite(value).all() for value in folded.values()):
+        raise ValueError("its weights are not finite; lower the learning rate, --set lr=0.01")
+    return network_model(layers, folded)
 
 
 def _with_unlabelled(

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 
 _OPSET = 17
-_IR_VERSION = 8
 _MOST_SAID = 200
 _NEVER = -1e30
 """Score of labels absent in the member's training."""
@@ -118,34 +117,16 @@ def _is_linear(classifier: Any) -> bool:
 def _dense(
     layers: list[tuple[NDArray[np.float64], NDArray[np.float64]]], activation: str
 ) -> onnx.ModelProto:
-    from onnx import TensorProto, helper, numpy_helper
+    from leaveout.models.train.architecture import Dense
+    from leaveout.models.train.export import network_model
 
-    nodes, constants, current = [], [], "x"
-    for index, (weight, bias) in enumerate(layers):
-        names = [f"layers.{index}.weight", f"layers.{index}.bias"]
-        for name, value in zip(names, (weight, bias), strict=True):
-            stored = np.ascontiguousarray(value, dtype=np.float32)
-            constants.append(numpy_helper.from_array(stored, name))
-        last = index == len(layers) - 1
-        output = "scores" if last else f"layers.{index}.value"
-        nodes.append(helper.make_node("Gemm", [current, *names], [output], transB=1))
-        if not last:
-            current = f"layers.{index}.activation"
-            nodes.append(helper.make_node(activation, [output], [current]))
-    width, outputs = layers[0][0].shape[1], layers[-1][0].shape[0]
-    graph = helper.make_graph(
-        nodes,
-        "member",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", width])],
-        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", outputs])],
-        constants,
-    )
-    return helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", _OPSET)],
-        ir_version=_IR_VERSION,
-        producer_name="leaveout",
-    )
+    parameters = {
+        f"layers.{index}.{name}": np.ascontiguousarray(value, dtype=np.float32)
+        for index, pair in enumerate(layers)
+        for name, value in zip(("weight", "bias"), pair, strict=True)
+    }
+    dense = tuple(Dense(weight.shape[1], weight.shape[0]) for weight, _ in layers)
+    return network_model(dense, parameters, activation)
 
 
 def _convert_model(model: Any, width: int) -> onnx.ModelProto | str:

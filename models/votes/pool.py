@@ -39,7 +39,7 @@ def train_members(task: Task, workers: int, on_done: Callable[[int], None]) -> l
         members = []
         # Import the learner's libraries first: ones loaded later would escape the limit.
         if task.learner.prototype is not None:
-            task.learner.estimator(task.seed)
+            task.learner.estimator(task.recipe.seed)
         with one_thread():
             for index in range(len(task.rows)):
                 members.append(train_member(task, index))

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.ballots import Against, Method
-from leaveout.models.votes.learners import TORCH, Learner, default_learner, parse_value
+from leaveout.models.votes.learners import (
+    TORCH,
+    Learner,
+    default_learner,
+    make_learner,
+    parse_value,
+)
 from leaveout.models.votes.samples import NO_LABEL, Samples, hash_samples, is_text, spread_offsets
-from leaveout.models.votes.survival.making import SURVIVING
+from leaveout.partition_options import BY_NAME, CHANGES, SCHEMES, SURVIVORS
 
 Way: TypeAlias = Method | Literal["boosted"]
 
-METHODS: tuple[Way, ...] = ("dpa", "boosted", "ss_dpa", "finite_aggregation", "hash_bagging")
 _MOST_MEMBERS = 100_000
 _MOST_SEED = 2**32 - 1
 _LONGEST_KEY = 64
-_EXACT_TO = 2
 _MOST_EXACT_TO = 1000
 
 
@@ -29,42 +33,22 @@ _MOST_EXACT_TO = 1000
 class PartRecipe:
     """Everything that determines the ballots except the samples.
 
+    Its values are those of the options of ``leaveout partition`` with the same names, but for:
+
     Attributes
     ----------
-    parts : int
-        Each member is trained on about 1/parts of the rows (with SS-DPA: of the labels).
-    method : {"dpa", "boosted", "ss_dpa", "finite_aggregation", "hash_bagging"}
-        Boosted: DPA whose members each consist of several classifiers of the same part.
-    spread : int
-        Finite Aggregation: members that a sample reaches; there are ``parts * spread`` members.
-        Boosted: classifiers per member, which differ in their seed; their scores are summed.
-    families : int
-        Hash bagging: number of divisions of all rows into ``parts`` parts, each by a different
-        hash.
     learner : Learner
+        As `make_learner` makes it.
     features : tuple of str
-        SS-DPA: unsupervised transformers of scikit-learn, fitted in sequence on all samples.
+        The transformers' names.
     feature_settings : tuple of (str, str, object)
         Transformer, parameter and value.
     merge_duplicates : bool
         SS-DPA: rows of the same sample go to one part and count as one relabel (Levine and Feizi,
         appendix G) instead of being refused.
-    scale : bool
-        Standardise features within each part.
-    scores : bool
-        Keep the members' scores, for run-offs.
-    seed : int
-        Seed of member 0; member i has ``seed + i``. Boosted: classifier j of member i has ``seed +
-        spread * i + j``.
-    hash_key : str
-        Key of the hash that assigns parts.
     hash_reads_label : bool
         Let a sample's part depend on its label; then a relabel reaches two parts. For comparison
         only.
-    survive : {"edits", "insertions", "removals", "relabels"} or None
-        Write thresholds: how many of these changes each member survives.
-    exact_to : int or None
-        Most changes for which thresholds are searched, if the learner searches; None for 2.
 
     Raises
     ------
@@ -89,8 +73,8 @@ class PartRecipe:
     exact_to: int | None = None
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise TrainingError(f"--method {self.method}: expected one of {', '.join(METHODS)}")
+        if self.method not in SCHEMES:
+            raise TrainingError(f"--method {self.method}: expected one of {', '.join(SCHEMES)}")
         if self.parts < (2 if self.survive is None else 1):
             raise TrainingError(
                 f"--parts {self.parts}: expected at least 2; with one part, a single edit could "
@@ -98,18 +82,23 @@ class PartRecipe:
             )
         if self.spread < 1:
             raise TrainingError(f"--spread {self.spread}: expected a whole number of at least 1")
-        if self.spread > 1 and self.method not in ("finite_aggregation", "boosted"):
-            raise TrainingError(
-                f"--spread {self.spread} needs --method finite_aggregation or boosted; drop one, "
-                "or pass both"
-            )
         if self.families < 1:
             raise TrainingError(
                 f"--families {self.families}: expected a whole number of at least 1"
             )
-        if self.families > 1 and self.method != "hash_bagging":
+        for name, is_set in (
+            ("spread", self.spread > 1),
+            ("families", self.families > 1),
+            ("features", self.features or self.feature_settings),
+            ("duplicates", self.merge_duplicates),
+        ):
+            if is_set and (refused := BY_NAME[name].refuse(self.method)):
+                raise TrainingError(refused)
+        if self.learner.semi_supervised and self.method != "ss_dpa":
             raise TrainingError(
-                f"--families {self.families} needs --method hash_bagging; drop one, or pass both"
+                f"--learner {self.learner.name} is trained on all samples, so one edit would "
+                "reach every member; it is for --method ss_dpa, where the attacker controls "
+                "only labels"
             )
         if self.classifiers > _MOST_MEMBERS:
             raise TrainingError(
@@ -125,9 +114,7 @@ class PartRecipe:
             raise TrainingError(f"--hash-key {self.hash_key!r}: is not UTF-8 text; choose another")
         if len(self.hash_key.encode()) > _LONGEST_KEY:
             raise TrainingError(f"--hash-key: longer than {_LONGEST_KEY} bytes; shorten it")
-        if self.method != "ss_dpa":
-            self._refuse_what_sees_all()
-        elif self.hash_reads_label:
+        if self.method == "ss_dpa" and self.hash_reads_label:
             raise TrainingError("SS-DPA assigns parts by rank; its partition does not read labels")
         if self.scale and self.learner.surviving is not None:
             raise TrainingError(
@@ -171,15 +158,15 @@ class PartRecipe:
     @property
     def searched_to(self) -> int | None:
         """The most changes for which thresholds are searched; None if they are counted."""
-        surviving = self.learner.surviving
-        if self.survive is None or surviving is None or not surviving.searched:
+        survivor = self.learner.survivor
+        if self.survive is None or survivor is None or survivor.searched_to is None:
             return None
-        return _EXACT_TO if self.exact_to is None else self.exact_to
+        return survivor.searched_to if self.exact_to is None else self.exact_to
 
     def _check_survive(self, against: Against) -> None:
-        flag, learner = f"--survive {against}", self.learner.surviving
-        if against not in get_args(Against):
-            raise TrainingError(f"{flag}: expected one of {', '.join(get_args(Against))}")
+        flag, learner = f"--survive {against}", self.learner.survivor
+        if against not in CHANGES:
+            raise TrainingError(f"{flag}: expected one of {', '.join(CHANGES)}")
         if self.method == "ss_dpa":
             raise TrainingError(
                 f"{flag}: members of --method ss_dpa read the samples of all parts, which "
@@ -193,43 +180,25 @@ class PartRecipe:
         if learner is None:
             raise TrainingError(
                 f"{flag}: it is not known how many changes {self.learner.name} survives; use "
-                f"--learner {' or --learner '.join(SURVIVING)}"
+                f"--learner {' or '.join(SURVIVORS)}"
             )
         if against not in learner.survives:
             raise TrainingError(
-                f"{flag}: for the learner {learner.name} every set of changed rows is searched, "
-                "but the rows to insert are unlimited; use --survive "
-                f"{' or '.join(learner.survives)}, or --learner nearest"
+                f"{flag}: of the learner {self.learner.name} only {' and '.join(learner.survives)} "
+                f"are counted; use --survive {' or '.join(learner.survives)}, or --learner nearest"
             )
         if against == "relabels" and self.hash_reads_label:
             raise TrainingError(
                 f"{flag}: the hash reads labels, so a relabelled row moves to another part"
             )
-        if self.exact_to is not None and not learner.searched:
+        if self.exact_to is not None and learner.searched_to is None:
             raise TrainingError(
-                f"--exact-to {self.exact_to}: all thresholds of {learner.name} are exact; drop it"
+                f"--exact-to {self.exact_to}: all thresholds of {self.learner.name} are exact; "
+                "drop it"
             )
         if self.exact_to is not None and not 1 <= self.exact_to <= _MOST_EXACT_TO:
             raise TrainingError(
                 f"--exact-to {self.exact_to}: expected a whole number from 1 to {_MOST_EXACT_TO:,}"
-            )
-
-    def _refuse_what_sees_all(self) -> None:
-        if self.features or self.feature_settings:
-            raise TrainingError(
-                "--features are fitted on all samples, so one edit would reach every member; "
-                "they are for --method ss_dpa, where the attacker controls only labels"
-            )
-        if self.learner.semi_supervised:
-            raise TrainingError(
-                f"--learner {self.learner.name} is trained on all samples, so one edit would "
-                "reach every member; it is for --method ss_dpa, where the attacker controls "
-                "only labels"
-            )
-        if self.merge_duplicates:
-            raise TrainingError(
-                f"--duplicates needs --method ss_dpa; with {self.method} each row is a separate "
-                "edit: drop it"
             )
 
 
@@ -314,7 +283,8 @@ def divide(samples: Samples, recipe: PartRecipe) -> Partition:
             hashes = hash_samples(contents, recipe.hash_key, words, family)
             own = (hashes % np.uint64(width)).astype(np.int64)
             further[:, family - 1] = family * width + own
-    base = np.where(samples.y == NO_LABEL, ABSENT, base)
+    if not recipe.learner.keeps_unlabelled:
+        base = np.where(samples.y == NO_LABEL, ABSENT, base)
     offsets: tuple[int, ...] = (0,)
     if recipe.method == "finite_aggregation":
         offsets = spread_offsets(recipe.members, recipe.spread, recipe.seed)
@@ -348,15 +318,37 @@ def split_settings(
     return own, tuple((owner, name, value) for (owner, name), value in sorted(shared.items()))
 
 
-def torch_settings(
-    learner: str | None, layers: str | None, epochs: int | None, own: dict[str, object]
-) -> dict[str, object]:
-    """Return the settings from the flags of the torch learner."""
-    given: dict[str, object] = {"layers": layers, "epochs": epochs}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    for name in chosen:
+def recipe_of(options: dict[str, Any]) -> PartRecipe:
+    """Return the recipe of the options of ``leaveout partition``, all by name.
+
+    Raises
+    ------
+    TrainingError
+        If one is outside its range, or needs another.
+    """
+    given = dict(options)
+    for name in ("spread", "families"):
+        if given[name] is None:
+            refused = BY_NAME[name].refuse(given["method"])
+            given[name] = 1 if refused else BY_NAME[name].usual
+    duplicates, features = given.pop("duplicates"), given.pop("features")
+    if duplicates not in {None, "refuse", "merge"}:
+        raise TrainingError(f"--duplicates {duplicates}: expected refuse or merge")
+    names = () if features is None else tuple(name.strip() for name in features.split(","))
+    learner, torch = given.pop("learner"), {name: given.pop(name) for name in ("layers", "epochs")}
+    own, shared = split_settings(given.pop("settings") or [], names)
+    for name, value in torch.items():
+        if value is None:
+            continue
         if learner != TORCH:
             raise TrainingError(f"--{name} needs --learner {TORCH}; drop it, or pass that learner")
         if name in own:
             raise TrainingError(f"--{name} and --set {name} set the same value; drop one")
-    return chosen
+        own[name] = value
+    return PartRecipe(
+        learner=make_learner(learner, own),
+        features=names,
+        feature_settings=shared,
+        merge_duplicates=duplicates == "merge",
+        **given,
+    )

@@ -85,6 +85,20 @@ def samples_from_arrays(
     same_features(source, train, test)
     names, assumption = _names(source, "y_train", words, places, labels)
     truth = checked_truth(answers, names, lambda row: f"{source}: 'y_test' row {row}")
+    assumptions = (_PLAIN, bad_row_assumption(bad_rows, "row"), assumption)
+    return _array_samples(source, train, words, test, truth, names, assumptions, left_aside)
+
+
+def _array_samples(
+    source: str,
+    train: NDArray[np.float64],
+    words: tuple[str, ...],
+    test: NDArray[np.float64],
+    truth: NDArray[np.int32],
+    names: tuple[str, ...],
+    assumptions: tuple[Assumption, ...],
+    left_aside: tuple[str, ...],
+) -> Samples:
     return Samples(
         keys=array_keys(train),
         y=number_labels(words, names),
@@ -93,21 +107,20 @@ def samples_from_arrays(
         labels=names,
         features=ArrayFeatures(np.vstack([train, test])),
         source=source,
-        assumptions=(_PLAIN, bad_row_assumption(bad_rows, "row"), assumption),
+        assumptions=assumptions,
         left_aside=left_aside,
     )
 
 
-def samples_from_share(
-    X: NDArray[np.generic],  # shape (rows, features)
-    y: NDArray[np.generic],  # shape (rows,)
+def _samples_from_share(
+    source: str,
+    names: tuple[str, str],
+    X: NDArray[np.generic],
+    y: NDArray[np.generic],
     share: float,
-    *,
-    names: tuple[str, str] = ("X", "y"),
-    labels: Sequence[str] | None = None,
-    hash_key: str = "",
-    source: str = "arrays",
-    bad_rows: BadRows = "refuse",
+    labels: Sequence[str] | None,
+    hash_key: str,
+    bad_rows: BadRows,
 ) -> Samples:
     """Return samples from rows of numbers; test rows are held out by their hash."""
     values, words, places, left_aside = _training(source, names, X, y, bad_rows)
@@ -130,16 +143,9 @@ def samples_from_share(
         known,
         lambda row: f"{source}: {names[1]!r} row {places[tests[row]]}, held out for testing",
     )
-    return Samples(
-        keys=[keys[row] for row in kept],
-        y=number_labels(given, known),
-        words=given,
-        truth=truth,
-        labels=known,
-        features=ArrayFeatures(values[[*kept, *tests]]),
-        source=source,
-        assumptions=(_PLAIN, bad_row_assumption(bad_rows, "row"), assumption),
-        left_aside=left_aside,
+    assumptions = (_PLAIN, bad_row_assumption(bad_rows, "row"), assumption)
+    return _array_samples(
+        source, values[kept], given, values[tests], truth, known, assumptions, left_aside
     )
 
 
@@ -313,7 +319,7 @@ def _parse_line(content: bytes, reading: Reading) -> list[str] | str:
         return f"not CSV: {error}"
 
 
-def table_samples(
+def _table_samples(
     path: Path,
     label: str | None,
     test: Path | None,
@@ -321,18 +327,14 @@ def table_samples(
     labels: Sequence[str] | None,
     hash_key: str,
     bad_rows: BadRows,
-    encoding: Path | None = None,
-    reading: Reading = PLAIN,
+    encoding: Path | None,
+    reading: Reading,
 ) -> Samples:
-    """Read training rows, and test rows from another table or held out by hash.
-
-    A sample is the text of its cells, except the label, without surrounding blanks.
-    ``bad_rows="skip"`` skips only unreadable lines; the test table must be readable completely.
-    """
+    """Return a table's samples: the text of a row's cells but the label's, without blanks."""
     skip = bad_rows == "skip"
     table, left_aside = read_lines(path, reading) if skip else (_whole(path, reading), ())
     if not len(table):
-        raise TrainingError(f"{path}: no rows below the header{_of(left_aside)}")
+        raise TrainingError("; ".join([f"{path}: no rows below the header", *left_aside]))
     if reading.group:
         table.require(reading.group, "--group names one of its columns")
     label, features = table.label_and_features(label, reading.group or None)
@@ -369,6 +371,16 @@ def table_samples(
         "not change its header",
         checked=False,
     )
+    further = []
+    if basis is not None:
+        text = (
+            f"ranges and categories of columns come from {file_name(basis.path)}, which a change "
+            "of the training set does not affect"
+        )
+        further.append(Assumption(text=text, checked=False))
+    if reading.group:
+        text = f"rows with the same {reading.group!r} are in the same part, so that {AS_ONE_EDIT}"
+        further.append(Assumption(text=text, checked=True))
     return Samples(
         keys=keys,
         y=number_labels(words, names),
@@ -381,8 +393,7 @@ def table_samples(
             header,
             bad_row_assumption(bad_rows, "line"),
             assumption,
-            *_basis_assumption(basis),
-            *_group_assumption(reading.group),
+            *further,
         ),
         left_aside=left_aside,
         group=reading.group,
@@ -393,13 +404,6 @@ def table_samples(
 def _homes(table: Table, reading: Reading) -> list[bytes]:
     """Return the group of each row; nothing if rows have none."""
     return cell_keys((cell,) for cell in table.column(reading.group)) if reading.group else []
-
-
-def _group_assumption(group: str) -> tuple[Assumption, ...]:
-    if not group:
-        return ()
-    text = f"rows with the same {group!r} are in the same part, so that {AS_ONE_EDIT}"
-    return (Assumption(text=text, checked=True),)
 
 
 def _whole(path: Path, reading: Reading) -> Table:
@@ -413,10 +417,6 @@ def _whole(path: Path, reading: Reading) -> Table:
         if len(found) and left_aside:
             refused = TrainingError(f"{refused}, or skip such lines with --bad-rows skip")
     raise refused
-
-
-def _of(left_aside: tuple[str, ...]) -> str:
-    return "".join(f"; {each}" for each in left_aside)
 
 
 def _basis(path: Path, features: Sequence[str], reading: Reading) -> Table:
@@ -436,17 +436,6 @@ def _features(names: Sequence[str], tables: Sequence[Table], basis: Table | None
         return TableFeatures(columns)
     count = sum(len(table) for table in tables)
     return TableFeatures(columns, np.arange(count, count + len(basis)))
-
-
-def _basis_assumption(basis: Table | None) -> tuple[Assumption, ...]:
-    """Return the assumption about a basis, if there is one."""
-    if basis is None:
-        return ()
-    text = (
-        f"ranges and categories of columns come from {file_name(basis.path)}, which a change of "
-        "the training set does not affect"
-    )
-    return (Assumption(text=text, checked=False),)
 
 
 def _read(path: Path, reading: Reading, only: Container[str]) -> Table:
@@ -546,7 +535,7 @@ def read_samples(
             raise TrainingError(f"{source}: the samples do not fit in memory") from None
     tests = None if test is None else Path(test)
     basis = None if encoding is None else Path(encoding)
-    return table_samples(
+    return _table_samples(
         source, label, tests, test_share, labels, hash_key, bad_rows, basis, reading
     )
 
@@ -570,13 +559,7 @@ def _read_npz(
     expect_arrays(source, arrays, TrainingError, names, expected=_EXPECTED)
     if "X_test" in arrays:
         raise TrainingError(f"{source}: already has test rows in X_test; drop --test-share")
-    return samples_from_share(
-        arrays[names[0]],
-        arrays[names[1]],
-        share,
-        names=(names[0], names[1]),
-        labels=labels,
-        hash_key=hash_key,
-        source=str(source),
-        bad_rows=bad_rows,
+    X, y = (arrays[name] for name in names)
+    return _samples_from_share(
+        str(source), (names[0], names[1]), X, y, share, labels, hash_key, bad_rows
     )

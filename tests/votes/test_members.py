@@ -47,7 +47,7 @@ def test_scaling_is_folded_into_a_network():
     pytest.importorskip("torch")
     from leaveout.models.train import Recipe
     from leaveout.models.train.export import scores
-    from leaveout.models.votes.network import train_network
+    from leaveout.models.votes.member import train_network
 
     X, y, X_test, _ = cancer(rows=80)
     shift, factor = X.mean(axis=0), 1 / X.std(axis=0)

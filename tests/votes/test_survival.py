@@ -8,7 +8,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+import leaveout.models.votes.survival.logistic as logistic
 import leaveout.models.votes.survival.nearest_kernels as nearest_kernels
+import leaveout.models.votes.survival.ridge as ridge
 import leaveout.models.votes.survival.tree_kernels as tree_kernels
 from leaveout.compiling import watch_compiling
 from leaveout.encoders.votes.plurality import tally
@@ -24,8 +26,11 @@ from leaveout.models.votes import (
     samples_from_arrays,
 )
 from leaveout.models.votes.survival.learner import Part
+from leaveout.models.votes.survival.logistic import Logistic
 from leaveout.models.votes.survival.nearest import Nearest
+from leaveout.models.votes.survival.ridge import Ridge
 from leaveout.models.votes.survival.tree import Tree
+from leaveout.partition_options import SURVIVORS
 from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 from leaveout.verifier.warm_up import KERNELS
@@ -35,6 +40,8 @@ from attacks.survival import Survival
 
 NEAREST = make_learner("nearest", {"k": 3})
 TREE = make_learner("tree", {"depth": 2})
+RIDGE = make_learner("ridge")
+LOGISTIC = make_learner("logistic")
 
 
 def outcomes(cases):
@@ -54,12 +61,18 @@ def part(X, y, tests, labels=2):
 def test_thresholds_are_what_training_on_every_changed_part_says():
     found = outcomes(60)
     assert [each.wrong for each in found if each.wrong] == []
-    assert len({each.label for each in found}) == 6
+    assert len({each.label for each in found}) >= 8
 
 
 @pytest.mark.parametrize("by", [-1, 1])
 @pytest.mark.parametrize(
-    ("kernels", "name"), [(nearest_kernels, "neighbour_thresholds"), (tree_kernels, "mark_votes")]
+    ("kernels", "name"),
+    [
+        (nearest_kernels, "neighbour_thresholds"),
+        (tree_kernels, "mark_votes"),
+        (ridge, "_fewest_relabels"),
+        (logistic.Logistic, "thresholds"),
+    ],
 )
 def test_wrong_thresholds_are_seen(monkeypatch, kernels, name, by):
     whole = getattr(kernels, name)
@@ -83,10 +96,10 @@ def test_all_rows_as_near_as_the_kth_vote_and_their_order_has_no_say():
     rng = np.random.default_rng(0)
     X, y = rng.random((30, 4)).round(1), rng.integers(0, 3, 30).astype(np.int32)
     order, tests = rng.permutation(30), rng.random((9, 4)).round(1)
-    for learner in (Nearest(4), Tree(2, 1)):
+    for learner in (Nearest(4), Tree(2, 1), Logistic(1)):
         given, mixed = Part(X, y, tests, 3), Part(X[order], y[order], tests, 3)
         assert np.array_equal(learner.scores(given), learner.scores(mixed))
-        for against in learner.survives:
+        for against in SURVIVORS[learner.name].survives:
             found = learner.thresholds(given, against, 1)
             assert np.array_equal(found, learner.thresholds(mixed, against, 1))
 
@@ -103,6 +116,48 @@ def test_a_row_is_inserted_where_it_leaves_the_others_in():
     """At the point it would shut out the rows at distance 2, of which most have label 1."""
     rows = part([[1], *[[2]] * 7], [0, 0, 0, 0, 1, 1, 1, 1], [[0]])
     assert Nearest(2).thresholds(rows, "insertions", None).tolist() == [[0, 1]]
+
+
+def test_ridge_votes_as_least_squares_do_and_a_row_without_a_label_stays():
+    rng = np.random.default_rng(3)
+    X, tests = rng.random((40, 5)) * 9, rng.random((200, 5)) * 9
+    X[0], X[1] = 0, 9
+    y = rng.integers(-1, 3, 40).astype(np.int32)
+    design, points = (np.column_stack([each / 9, np.ones(len(each))]) for each in (X, tests))
+    targets = (y[:, None] == np.arange(3)).astype(float)
+    square = design.T @ design + 2 * np.eye(6)
+    expected = points @ np.linalg.solve(square, design.T @ targets)
+    found = Ridge(2).scores(Part(X, y, tests, 3))
+    assert np.array_equal(found.argmax(axis=1), expected.argmax(axis=1))
+    # Fewer rows than columns: the same model by the other system.
+    few, wide = rng.random((4, 9)), rng.random((50, 9))
+    few[0], few[1] = 0, 1
+    square = np.column_stack([few, np.ones(4)])
+    expected = np.column_stack([wide, np.ones(50)]) @ square.T
+    expected = expected @ np.linalg.solve(square @ square.T + np.eye(4), [1, -1, 0, 1])
+    found = Ridge(1).scores(Part(few, np.array([1, 0, -1, 1], np.int32), wide, 2))
+    assert np.array_equal(found.argmax(axis=1), (expected > 0).astype(int))
+
+
+def test_worst_relabels_of_a_larger_part_are_carried_out():
+    """As many relabels as a threshold says turn the vote, and one fewer of any choice do not."""
+    rng = np.random.default_rng(4)
+    X, tests = rng.random((150, 6)), rng.random((40, 6))
+    y = (X @ rng.normal(size=6) > rng.random(150)).astype(np.int32)
+    learner, given = Ridge(1), Part(X, y, tests, 2)
+    votes = learner.scores(given).argmax(axis=1)
+    found = learner.thresholds(given, "relabels", None)[np.arange(40), 1 - votes]
+    (weights,) = learner._weights(given)
+    for point, fewest in enumerate(found.tolist()):
+        turned = weights[point] * (1 if votes[point] else -1)
+        best = (turned < 0).astype(np.int32)
+        gain = np.abs(turned) * (y != best)
+        for count, vote in ((fewest - 1, votes[point]), (fewest, 1 - votes[point])):
+            after = y.copy()
+            rows = np.argsort(-gain, kind="stable")[:count]
+            after[rows] = best[rows]
+            again = learner.scores(Part(X, after, tests, 2)).argmax(axis=1)
+            assert again[point] == vote
 
 
 def test_distances_depend_on_no_other_row():
@@ -158,8 +213,13 @@ def changed_data(data, against, changes):
             yield X, after, *tests
 
 
-@pytest.mark.parametrize("against", ["removals", "relabels"])
-@pytest.mark.parametrize("learner", [NEAREST, TREE])
+@pytest.mark.parametrize(
+    ("learner", "against"),
+    [
+        *product((LOGISTIC, NEAREST, TREE), ("removals", "relabels")),
+        (RIDGE, "relabels"),
+    ],
+)
 @pytest.mark.parametrize("seed", range(2))
 def test_radii_are_those_of_training_everything_again(learner, against, seed):
     data = small(seed)
@@ -178,8 +238,9 @@ def test_radii_are_those_of_training_everything_again(learner, against, seed):
         fallen = np.any(answers, axis=0)
         for point, radius in enumerate(survived):
             assert not fallen[point] or radius < changes
-            # Thresholds to two changes are exact, so an attack that they allow is carried out.
-            assert fallen[point] or radius >= changes
+            # Thresholds to two changes are exact (one of logistic members), so an attack that they
+            # allow is carried out.
+            assert fallen[point] or radius >= changes or learner is LOGISTIC
 
 
 def test_thresholds_are_the_members_own():
@@ -198,7 +259,7 @@ def test_what_is_compiled_beforehand_is_all_that_is_used():
     KERNELS["survival"]()
     with watch_compiling() as found:
         for learner in (NEAREST, TREE):
-            for against in learner.surviving.survives:
+            for against in learner.survivor.survives:
                 elect(small(2), PartRecipe(parts=2, learner=learner, survive=against))
     assert found.functions == 0
 
@@ -293,6 +354,7 @@ def test_its_specification_is_proved_and_checked_again(table, tmp_path, given, s
         {"learner": make_learner("GaussianNB")},
         {"learner": TREE, "survive": "edits"},
         {"learner": TREE, "survive": "insertions"},
+        {"learner": RIDGE, "survive": "removals"},
         {"survive": "changes"},
         {"method": "ss_dpa"},
         {"method": "finite_aggregation", "spread": 2},
@@ -339,6 +401,27 @@ def test_a_search_without_end_is_refused_beforehand(snapshot):
     with pytest.raises(TrainingError) as told:
         elect(data, recipe)
     assert str(told.value) == snapshot
+
+
+def test_ridge_needs_two_labels_to_survive_and_no_encoding(table, tmp_path, snapshot):
+    out = tmp_path / "a"
+    report = run(table, out, learner=RIDGE, survive="relabels")
+    assert report.notes == snapshot
+    origin = read_ballots(out / "ballots.npz").origin
+    assert (origin.thresholds_against, origin.thresholds_exact_to) == ("relabels", None)
+    assert [each.text for each in origin.assumptions if "label" in each.text] == snapshot
+    half, radius = verify(out / "poisoning.spec", certificate=tmp_path / "c").results
+    assert half.verdict == radius.verdict == "proved" and radius.lower == radius.upper >= 1
+    assert check(tmp_path / "c") is not None
+    X, y, *tests = small(1)
+    recipe = PartRecipe(parts=2, learner=RIDGE, survive="relabels")
+    with pytest.raises(TrainingError) as told:
+        hold_election(samples_from_arrays(X, np.arange(6) % 3, *tests), recipe)
+    assert str(told.value) == snapshot
+    # A row whose label is none of the labels stays where it is.
+    y[0] = 7
+    election = elect((X, y, *tests), recipe)
+    assert sum(election.ballots.origin.sizes) == 6 and (election.partition.base >= 0).all()
 
 
 def test_rows_with_a_label_of_none_are_no_ground_for_relabels(snapshot):

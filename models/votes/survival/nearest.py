@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -27,8 +27,6 @@ class Nearest:
     k: int
 
     name: ClassVar[str] = "nearest"
-    survives: ClassVar[tuple[Against, ...]] = ("edits", "insertions", "removals", "relabels")
-    searched: ClassVar[bool] = False
 
     def scores(self, part: Part) -> NDArray[np.float32]:
         """Return the number of neighbours per label, shape (points, labels)."""
@@ -53,10 +51,6 @@ class Nearest:
         return np.concatenate(
             [find(squares, part.y, part.labels, self.k, kind) for squares in _squares(part)]
         )
-
-    def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
-        """Return 0, as thresholds need no search."""
-        return 0
 
 
 def _squares(part: Part) -> Iterator[NDArray[np.float64]]:

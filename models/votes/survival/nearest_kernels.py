@@ -103,18 +103,6 @@ def _fewest_removals(
 
 
 @cached_njit()
-def _removals(
-    counts: NDArray[np.int64], sizes: NDArray[np.int64], k: int, first: int, label: int
-) -> int:
-    best = _NEVER
-    for group in range(max(first, 1), len(sizes)):
-        cost = _fewest_removals(counts, sizes, k, group, label, 0)
-        if cost >= 0 and (best < 0 or cost < best):
-            best = cost
-    return best
-
-
-@cached_njit()
 def _insertions(
     counts: NDArray[np.int64],
     sizes: NDArray[np.int64],
@@ -142,15 +130,17 @@ def _edits(
     k: int,
     first: int,
     label: int,
-    at_zero: bool,
+    most: int,
 ) -> int:
-    best = _insertions(counts, sizes, k, first, label, at_zero)
+    """Return the fewest removals with fewer than ``most`` insertions; -1 if impossible."""
+    best = _NEVER
     for group in range(1, len(sizes)):
         more = 0
-        while more < best:
+        while more < most:
             cost = _fewest_removals(counts, sizes, k, group, label, more)
-            if cost >= 0:
-                best = min(best, cost + more)
+            if cost >= 0 and (best < 0 or cost + more < best):
+                best = cost + more
+                most = min(most, max(best, 1))
             more += 1
     return best
 
@@ -181,13 +171,14 @@ def neighbour_thresholds(
         for label in range(labels):
             if label == vote:
                 continue
-            if against == EDITS:
-                cost = _edits(counts, sizes, k, first, label, at_zero)
-            elif against == INSERTIONS:
-                cost = _insertions(counts, sizes, k, first, label, at_zero)
-            elif against == REMOVALS:
-                cost = _removals(counts, sizes, k, first, label)
-            else:
+            if against == RELABELS:
                 cost = _relabels(counts, sizes, k, first, label)
+            elif against == REMOVALS:
+                cost = _edits(counts, sizes, k, first, label, 1)
+            else:
+                cost = _insertions(counts, sizes, k, first, label, at_zero)
+            if against == EDITS and cost > 0:
+                mixed = _edits(counts, sizes, k, first, label, cost)
+                cost = mixed if 0 <= mixed < cost else cost
             found[point, label] = cost
     return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models.ballots import UNREACHABLE, Against
-from leaveout.models.votes.survival.learner import Part
+from leaveout.models.votes.survival.learner import Part, slots_of, ways_of
 
 _SETS = 8192
 _VALUES = 2**24
@@ -30,8 +28,6 @@ class Tree:
     leaf: int
 
     name: ClassVar[str] = "tree"
-    survives: ClassVar[tuple[Against, ...]] = ("removals", "relabels")
-    searched: ClassVar[bool] = True
 
     def scores(self, part: Part) -> NDArray[np.float32]:
         """Return the rows per label in each point's leaf, shape (points, labels)."""
@@ -66,15 +62,6 @@ class Tree:
         found[(found > 0) & ~kept] = UNREACHABLE
         return found
 
-    def work(self, times: Sequence[int], labels: int, against: Against, exact_to: int) -> int:
-        """Return how many sets of changes are tried; equal rows count once."""
-        ways = _ways(labels, against)
-        sets = 0
-        for changes in range(1, min(sum(times), exact_to) + 1):
-            slots = sum(min(each, changes) for each in times)
-            sets += math.comb(slots, changes) * int(ways**changes)
-        return sets
-
     @property
     def _nodes(self) -> int:
         return (1 << self.depth) - 1
@@ -89,10 +76,10 @@ class Tree:
         feature = np.zeros((sets, self._nodes), np.int32)
         threshold = np.zeros((sets, self._nodes))
         votes = np.zeros((sets, self._nodes + 1), np.int32)
-        ways, seen = _ways(part.labels, against), set[bytes]()
+        ways, seen = ways_of(part.labels, against), set[bytes]()
         for changes in range(1, min(exact_to, len(part.y)) + 1):
             chosen, way = np.arange(changes), np.zeros(changes, np.int64)
-            slots = _slots(part, changes)
+            slots = slots_of(part, changes)
             while chosen[0] >= 0:
                 done = try_changes(
                     values, order, part.y, part.labels, self.leaf, ways, slots, chosen, way,
@@ -118,25 +105,6 @@ def _new(key: np.void, seen: set[bytes]) -> bool:
         return False
     seen.add(content)
     return True
-
-
-def _slots(part: Part, changes: int) -> NDArray[np.int64]:
-    """Return rows that represent every set of that many changes.
-
-    Of rows equal in values and label, only as many as can change.
-    """
-    whole = np.column_stack([part.X, part.y])
-    _, kind = np.unique(whole, axis=0, return_inverse=True)
-    order = np.argsort(kind, kind="stable")
-    starts = np.flatnonzero(np.diff(kind[order], prepend=-1))
-    sizes = np.diff(starts, append=len(order))
-    place = np.arange(len(order)) - np.repeat(starts, sizes)
-    return np.sort(order[place < changes]).astype(np.int64)
-
-
-def _ways(labels: int, against: Against) -> int:
-    """Return how many ways a changed row can change."""
-    return labels if against == "relabels" else 1
 
 
 def _columns(part: Part) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
