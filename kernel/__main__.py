@@ -22,8 +22,8 @@ from .refusal import Rejected, Unreadable
 _PROVED, _REJECTED, _UNREADABLE = 0, 1, 2
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status."""
+def options() -> argparse.ArgumentParser:
+    """Return what reads the command line."""
     parser = argparse.ArgumentParser(
         prog="leaveout-check",
         description="Prove the claims of a certificate again, with numpy and nothing else. "
@@ -42,7 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             metavar="PATH",
             help=f"a {what} that has moved; may be repeated",
         )
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status."""
+    given = options().parse_args(arguments)
     path = given.certificate
     places = Places(path.parent, tuple(given.network), tuple(given.family), tuple(given.files))
     try:

@@ -20,7 +20,8 @@ SPECS: dict[Place, str] = {}
 COMMANDS: dict[Place, str] = {
     (
         "docs/certificates.md",
-        "leaveout check FILE [--network PATH]... [--family PATH]... [--exact] [--files PATH]...",
+        "leaveout check FILE [--network PATH]... [--family PATH]... [--exact] [--files PATH]... "
+        "[--record ANSWERS]",
     ): ("the form of a command, in brackets what may be left out; its options are checked"),
 }
 """Command lines of leaveout that the program's parser is not asked about."""

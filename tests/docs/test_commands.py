@@ -11,6 +11,7 @@ import typer
 from docs import exempt
 from docs.pages import commands, of_kind, pages, text_of
 
+from leaveout.kernel.__main__ import options as options_of_check
 from leaveout.verifier.cli.app import app
 from leaveout.verifier.cli.solver import CAPABILITIES, application
 
@@ -65,6 +66,8 @@ def words_of(command):
 def complaint(command):
     """Return what the program's parser says of a command line; None if it takes it."""
     first, name, *rest = words_of(command)
+    if first == "leaveout-check":
+        return None if options_of_check().parse_args([name, *rest]) else "no such options"
     own = program(first.rpartition("/")[2])
     if name.startswith("--"):
         return None if name in {*options(own), "--help"} else f"no option {name}"

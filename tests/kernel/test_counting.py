@@ -189,9 +189,9 @@ def faulty(request, monkeypatch):
     old, new = (FAULTS_OF_TRYING if trying else FAULTS)[request.param]
     source = Path(counting.__file__).read_text(encoding="utf-8")
     assert source.count(old) == 1, source.count(old)
-    spec = importlib.util.spec_from_loader("faulty_counting", None)
+    spec = importlib.util.spec_from_loader("leaveout.kernel.faulty_counting", None)
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "faulty_counting", module)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(source.replace(old, new), "faulty_counting", "exec"), module.__dict__)
     for name in dir(search):
         if getattr(getattr(search, name), "__module__", "") == counting.__name__:
@@ -285,15 +285,15 @@ def test_anything_may_be_answered_and_nothing_of_the_kernel_is_changed(trees):
         if not search.write_tree(stake, most):
             continue
 
+        before = {name: array.copy() for name, array in stake.arrays.items()}
+
         def meddling(what, known):
             for array in known.values():
-                if array.flags.owndata or array.dtype.kind != "i":
-                    continue
-                with pytest.raises(ValueError, match="read-only"):
-                    array += 1
-            return
+                array[...] = 0
 
-        with pytest.raises(Rejected, match="arrays by name"):
+        with pytest.raises(Rejected, match="no answer"):
             counting.show_no_more_lost(stake, most, meddling)
+        for name, array in stake.arrays.items():
+            np.testing.assert_array_equal(array, before[name])
         asked += 1
     assert asked > 20

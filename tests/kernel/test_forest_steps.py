@@ -128,12 +128,12 @@ def test_an_answer_of_another_form_is_rejected(name):
     assert tests > 5
 
 
-def test_what_is_asked_cannot_be_written_to():
+def test_what_is_asked_can_be_written_to_in_vain():
     def ask(what, known):
+        answer = rules_of_boxes(what, known)
         for array in known.values():
-            with pytest.raises(ValueError, match="read-only"):
-                array[...] = 0
-        return rules_of_boxes(what, known)
+            array[...] = 0
+        return answer
 
     for forests, box, label, upper, trees, _ in proved(2):
         tried(forests, box, label, upper, trees, ask)
