@@ -17,15 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import make_moons
 
-from leaveout.bab.votes.collective_exact import worst_attack
+from leaveout.bab.votes.collective import worst_attack
 from leaveout.bab.votes.search import WORK, TooLongError
-from leaveout.bab.votes.thresholds import KnownProblem
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.plurality import tally
-from leaveout.encoders.votes.thresholds import known_stakes_of
-from leaveout.kernel.counting import show_no_more_lost
+from leaveout.kernel.counting import counts_of, show_no_more_lost
 from leaveout.kernel.numbers import Rejected
-from leaveout.kernel.schemes import threshold_stake
+from leaveout.kernel.schemes import answers_of, threshold_stake
 from leaveout.solvers import find_solver
 from leaveout.verifier.certify.votes import hints
 
@@ -84,23 +81,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     votes, truth, thresholds = moons(arguments)
-    tallied, solver = tally(votes, 2), find_solver("highs")
-    right = int((tallied.predictions == truth).sum())
+    solver, counted = find_solver("highs"), answers_of(counts_of(votes, 2)) == truth
+    right = int(counted.sum())
     print(f"{right} of {len(truth)} points are answered right by {arguments.members} members")
-    # What is compiled is compiled before the clock runs.
-    worst_attack(KnownProblem(known_stakes_of(votes, truth, tallied, thresholds, 2)), solver)
     for edits in arguments.edits:
         begun = time.perf_counter()
-        stakes = known_stakes_of(votes, truth, tallied, thresholds, edits)
-        found = worst_attack(KnownProblem(stakes), solver, Deadline.after(arguments.time))
+        stake = threshold_stake(votes, thresholds, 2, counted, edits)
+        found = worst_attack(stake, solver, Deadline.after(arguments.time))
         seconds = time.perf_counter() - begun
-        alone = len(np.unique(stakes.points))
+        alone = stake.count
         line = f"{edits:4d} edits: {found.lower} to {found.upper} of {alone} that one each takes"
         print(f"{line}, {seconds:.1f} s, {found.proof}", flush=True)
         if arguments.check:
             begun = time.perf_counter()
             try:
-                stake = threshold_stake(votes, thresholds, 2, tallied.predictions == truth, edits)
                 show_no_more_lost(stake, found.upper, hints(WORK))
                 said = "proved again"
             except Rejected:

@@ -22,12 +22,18 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from leaveout.bab.votes.collective_exact import worst_attack
-from leaveout.bab.votes.collective_plurality import PluralityProblem
+from leaveout.bab.votes.collective import worst_attack
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.plurality import plurality_radii, tally
-from leaveout.encoders.votes.run_off import run_off_exact, run_off_published
+from leaveout.kernel.counting import Counts, Stake, Votes, counts_of
+from leaveout.kernel.schemes import (
+    Scores,
+    answers_of,
+    plurality_radii,
+    plurality_stake,
+    published_run_offs,
+    run_off_answers,
+    run_off_radii,
+)
 from leaveout.models.votes import (
     Ballots,
     PartRecipe,
@@ -39,15 +45,7 @@ from leaveout.models.votes import (
 from leaveout.solvers import find_solver
 from leaveout.verifier.page.markup import Child, tag
 from leaveout.verifier.page.plot import axes, chart_frame, linear, picture, staircase
-from leaveout.verifier.values.votes import (
-    FiniteVote,
-    PluralityVote,
-    Radii,
-    RelabelVote,
-    RunOffVote,
-    SpreadRunOffVote,
-    Vote,
-)
+from leaveout.verifier.values.votes import Radii, Vote
 
 HEAD = (
     f"{'data':8s}{'vote':30s}{'members':>8s}{'unit':>9s}{'base':>7s}{'answered':>9s}"
@@ -112,20 +110,24 @@ def votes_over(ballots: Ballots) -> Iterator[tuple[str, str, Vote]]:
     """Yield a label, what is counted, and the vote."""
     solver = find_solver("highs")
     if ballots.origin.method == "ss_dpa":
-        yield "SS-DPA", "relabels", RelabelVote(ballots)
+        yield "SS-DPA", "relabels", Vote("ss_dpa", ballots)
     elif ballots.origin.method == "finite_aggregation":
-        yield "Finite Aggregation, published", "edits", FiniteVote(ballots, solver, published=True)
-        yield "Finite Aggregation, exact", "edits", FiniteVote(ballots, solver)
+        yield (
+            "Finite Aggregation, published",
+            "edits",
+            Vote("finite_aggregation", ballots, solver, published=True),
+        )
+        yield "Finite Aggregation, exact", "edits", Vote("finite_aggregation", ballots, solver)
         yield (
             "spread run-off, published",
             "edits",
-            SpreadRunOffVote(ballots, solver, published=True),
+            Vote("spread_run_off", ballots, solver, published=True),
         )
-        yield "spread run-off, exact", "edits", SpreadRunOffVote(ballots, solver)
+        yield "spread run-off, exact", "edits", Vote("spread_run_off", ballots, solver)
     else:
-        yield "DPA", "edits", PluralityVote(ballots)
-        yield "run-off, published", "edits", RunOffVote(ballots, published=True)
-        yield "run-off, exact", "edits", RunOffVote(ballots)
+        yield "DPA", "edits", Vote("dpa", ballots)
+        yield "run-off, published", "edits", Vote("run_off", ballots, published=True)
+        yield "run-off, exact", "edits", Vote("run_off", ballots)
 
 
 def certified(data: str, ballots: Ballots, seconds: float) -> Iterator[Row]:
@@ -147,25 +149,33 @@ def together(row: Row, edits: int, points: int, seconds: float) -> str:
         ballots, votes=ballots.votes[:points], truth=ballots.truth[:points], scores=scores
     )
     solver = find_solver("highs")
-    if isinstance(vote, FiniteVote | SpreadRunOffVote):
-        few: Vote = type(vote)(ballots, solver)
-    else:
-        few = type(vote)(ballots)
+    few = Vote(vote.kind, ballots, solver)
     right = few.right
     started = time.perf_counter()
-    problem = few.together(edits)
-    assert problem is not None
-    found = worst_attack(problem, solver, Deadline.after(seconds))
+    stake = few.stake(np.ones(ballots.points, np.bool_), edits)
+    found = worst_attack(stake, solver, Deadline.after(seconds))
     taken = time.perf_counter() - started
     low, high = (int(right.sum()) - lost for lost in (found.upper, found.lower))
     share = f"{low / ballots.points:.1%}"
     if low < high:
         share += f" to {high / ballots.points:.1%}"
-    each = (int(right.sum()) - len(problem.points)) / ballots.points
+    each = (int(right.sum()) - stake.count) / ballots.points
     return (
         f"{row.data:8s}{row.label:30s}{ballots.points:7,d}{edits:6d}{each:8.1%}{share:>18s}"
         f"{taken:9.2f}  {found.proof}"
     )
+
+
+def published(votes: Votes, scores: Scores, labels: int) -> Counts:
+    """Return what run-offs survive by the published argument."""
+    answers = run_off_answers(votes, scores, labels)
+    return published_run_offs(votes, scores, labels, answers, (0,))
+
+
+def at_stake(votes: Votes, truth: Votes, labels: int, edits: int) -> Stake:
+    """Return what attacks on a plurality demand."""
+    right = answers_of(counts_of(votes, labels)) == truth
+    return plurality_stake(votes, labels, right, edits)
 
 
 def scale() -> None:
@@ -181,9 +191,9 @@ def scale() -> None:
     print(f"{points:,} test points x {parts:,} members, {labels} labels")
     few = slice(0, 2)
     for name, radii in (
-        ("DPA", lambda at: plurality_radii(tally(votes[at], labels))),
-        ("run-off, published", lambda at: run_off_published(votes[at], scores[at], labels)),
-        ("run-off, exact", lambda at: run_off_exact(votes[at], scores[at], labels)),
+        ("DPA", lambda at: plurality_radii(votes[at], labels)),
+        ("run-off, published", lambda at: published(votes[at], scores[at], labels)),
+        ("run-off, exact", lambda at: run_off_radii(votes[at], scores[at], labels)),
     ):
         radii(few)  # compiled, or read from the cache
         started = time.perf_counter()
@@ -201,12 +211,11 @@ def together_at_scale() -> None:
         lean = rng.uniform(least, most, (points, 1))
         votes = rng.integers(0, labels, (points, parts))
         votes = np.where(rng.random((points, parts)) < lean, truth[:, None], votes)
-        tallied = tally(votes.astype(np.int32), labels)
         started = time.perf_counter()
-        stakes = stakes_of(votes.astype(np.int32), truth, tallied, edits)
-        found = worst_attack(PluralityProblem(stakes), find_solver("highs"))
+        stake = at_stake(votes.astype(np.int32), truth, labels, edits)
+        found = worst_attack(stake, find_solver("highs"))
         print(
-            f"members lean {least} to {most}: {stakes.at_stake} points at stake, "
+            f"members lean {least} to {most}: {stake.count} points at stake, "
             f"{found.lower} to {found.upper} lost, {time.perf_counter() - started:.2f} s"
         )
 
@@ -219,13 +228,12 @@ def together_with_many(seconds: float) -> None:
     lean = rng.uniform(-0.35, 1.0, (points, 1))
     votes = rng.integers(0, labels, (points, parts))
     votes = np.where(rng.random((points, parts)) < lean, truth[:, None], votes).astype(np.int32)
-    tallied = tally(votes, labels)
-    right = int((tallied.predictions == truth).sum())
+    right = int((answers_of(counts_of(votes, labels)) == truth).sum())
     print(f"\none attack on {points:,} points x {parts} members, {right / points:.1%} right")
     for edits in (5, 10):
         started = time.perf_counter()
-        problem = PluralityProblem(stakes_of(votes, truth, tallied, edits))
-        found = worst_attack(problem, find_solver("highs"), Deadline.after(seconds))
+        stake = at_stake(votes, truth, labels, edits)
+        found = worst_attack(stake, find_solver("highs"), Deadline.after(seconds))
         each, low, high = (
             (right - lost) / points for lost in (len(found.points), found.upper, found.lower)
         )

@@ -119,10 +119,7 @@ def read_ballots(file: HeldFile) -> Ballots:
     need(labels.size == 1, f"{source}: 'labels' is not one number")
     if scores is not None:
         need(scores.dtype.kind == "f", f"{source}: 'scores' are not floating-point numbers")
-        if scores.dtype.itemsize not in (
-            4,
-            8,
-        ):  # half floats exactly; long doubles as read elsewhere
+        if scores.dtype.itemsize not in (4, 8):
             scores = scores.astype(np.float32 if scores.dtype.itemsize < 4 else np.float64)
     return Ballots(
         _whole(found, "ballots", source),

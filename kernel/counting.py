@@ -232,7 +232,7 @@ def settle(stake: Stake, node: Node) -> tuple[Node, Gains, Counts]:
         least = np.zeros(len(node.rows), np.int64)
         alive = most_gained(gains, stake.family[node.free], node.left) >= node.needs
     else:
-        least = _least_costs(stake, node, gains)
+        least = least_costs(stake, node, gains)
         alive = least <= node.left.sum()
     if not alive.all():
         alive = np.isin(stake.pairs[node.rows], stake.pairs[node.rows[~alive]], invert=True)
@@ -245,7 +245,8 @@ def _affordable(stake: Stake, node: Node) -> Flags:
     return flags
 
 
-def _least_costs(stake: Stake, node: Node, gains: Gains) -> Counts:
+def least_costs(stake: Stake, node: Node, gains: Gains) -> Counts:
+    """Return the least cost of each open demand."""
     if not gains.size:
         return np.full(len(node.rows), FAR)
     cost, first = stake.cost[node.free, None], starts(stake.group[node.free])
@@ -421,60 +422,37 @@ class Log:
             need(self._at.get(name, 0) == len(array), "a log goes on after its tree ends")
 
 
-def is_closed(stake: Stake, node: Node, gains: Gains, upper: int) -> bool:
+def is_closed(stake: Stake, node: Node, gains: Gains, upper: int, few: float) -> bool:
     """Return whether too few points are open, or all attacks are so few that they are tried.
 
     Rejects an attack that is shown.
     """
-    need(node.lost <= upper, f"an attack loses more than {upper} points")
+    stated = f"an attack loses more than {upper} points"
+    need(node.lost <= upper, stated)
     if node.lost + len(np.unique(stake.points[stake.pairs[node.rows]])) <= upper:
         return True
-    if work_to_try(stake, node) > FEW:
+    if work_to_try(stake, node) > few:
         return False
-    show_by_trying(stake, node, gains, upper)
+    need(node.lost + worst_tried(stake, node, gains, upper - node.lost)[0] <= upper, stated)
     return True
 
 
-def show_by_trying(stake: Stake, node: Node, gains: Gains, upper: int) -> None:
-    """Show that no attack of a node loses more than ``upper`` points; rejects one that does."""
-    most, _ = worst_tried(stake, node, gains, upper - node.lost)
-    need(node.lost + most <= upper, f"an attack loses more than {upper} points")
-
-
-@dataclass(frozen=True, eq=False)
-class _Slots:
-    """A place for each demand: its point, which pair of the point, which demand of the pair."""
-
-    point: Counts
-    pair: Counts
-    demand: Counts
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """How many pairs and demands there are at most, and points in whole words."""
-        points, pairs, demands = (
-            1 + int(each.max(initial=0)) for each in (self.point, self.pair, self.demand)
-        )
-        return pairs, demands, -(-points // 64) * 64
-
-
-def _slots_of(stake: Stake, node: Node) -> _Slots:
+def _slots(stake: Stake, node: Node) -> tuple[tuple[Counts, Counts, Counts], tuple[int, int, int]]:
+    """Return each open demand's pair of its point, its place there and point, and their numbers."""
     pair = stake.pairs[node.rows]
     first = starts(pair)
     own = starts(stake.points[pair[first]])
     of_pair = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(pair))))
     of_point = np.repeat(np.arange(len(own)), np.diff(np.append(own, len(first))))
-    return _Slots(
-        of_point[of_pair],
-        (np.arange(len(first)) - own[of_point])[of_pair],
-        np.arange(len(pair)) - first[of_pair],
-    )
+    place = (np.arange(len(first)) - own[of_point])[of_pair], np.arange(len(pair)) - first[of_pair]
+    pairs, demands = (1 + int(each.max(initial=0)) for each in place)
+    return (*place, of_point[of_pair]), (pairs, demands, -(-max(1, len(own)) // 64) * 64)
 
 
 def work_to_try(stake: Stake, node: Node) -> float:
     """Return about how many words of 64 points are counted if all attacks of a node are tried."""
     left = int(node.left.sum())
-    size = math.prod(_slots_of(stake, node).shape)
+    size = math.prod(_slots(stake, node)[1])
     if left > _MOST_CHOICES or (len(stake.offsets) > 1 and left > 1):
         return math.inf
     if size * len(node.free) > _ROOM:
@@ -503,11 +481,9 @@ def worst_tried(stake: Stake, node: Node, gains: Gains, known: int) -> tuple[int
     For each attack and m it is known which demands lack at most m, in words of 64 points. One more
     choice leaves those lacking at most m that for some k lack at most m + k, and gain k or more.
     """
-    need(work_to_try(stake, node) <= MOST_WORK, "a node has too many attacks to try them all")
-    slots = _slots_of(stake, node)
-    place, shape = (slots.pair, slots.demand, slots.point), slots.shape
+    place, shape = _slots(stake, node)
     lacks, gained = np.full(shape, _NEVER), np.zeros((len(node.free), *shape), np.int16)
-    lacks[slots.pair, :, slots.point] = 0
+    lacks[place[0], :, place[2]] = 0
     lacks[place], gained[:, place[0], place[1], place[2]] = node.needs, gains
     cost, family, group = (each[node.free] for each in (stake.cost, stake.family, stake.group))
     later = np.searchsorted(group, group, side="right")
@@ -529,8 +505,8 @@ def worst_tried(stake: Stake, node: Node, gains: Gains, known: int) -> tuple[int
                 met = met | (within[at, k][:, None] & gaining[begin:])
             count = np.where(paid, _points_lost(met), 0)
             if count.size and count.max() > known:
-                row, first = np.unravel_index(int(count.argmax()), count.shape)
-                known, best = int(count.max()), np.append(made[at[row]], begin + first)
+                row, added = divmod(int(count.argmax()), count.shape[1])
+                known, best = int(count.max()), np.append(made[at[row]], begin + added)
             for choice in range(begin, len(cost)):
                 rows = at[paid[:, choice - begin]]
                 rest = left[rows] - cost[choice] * (np.arange(left.shape[1]) == family[choice])
@@ -578,11 +554,11 @@ def show_no_more_lost(stake: Stake, upper: int, ask: Ask) -> None:
     todo = [root_of(stake)]
     while todo:
         node, gains, least = settle(stake, todo.pop())
-        if is_closed(stake, node, gains, upper):
+        if is_closed(stake, node, gains, upper, FEW):
             continue
         hint = log.next(stake, node)
         if hint is None:
-            show_by_trying(stake, node, gains, upper)
+            need(is_closed(stake, node, gains, upper, MOST_WORK), "a node has too many attacks")
         else:
             todo += divide(stake, node, gains, least, hint, upper)[::-1]
     log.close()

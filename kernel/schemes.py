@@ -109,17 +109,6 @@ def plurality_stake(
     return join_stakes(found, np.concatenate(points))
 
 
-def passing_stake(
-    ballot: Votes, labels: int, label: int, budget: int, offsets: tuple[int, ...]
-) -> Stake:
-    """Return what lets one label pass a plurality's answer at one point."""
-    counts = counts_of(ballot[None], labels)
-    answers, one = answers_of(counts), np.zeros(1, np.int64)
-    gains = passing_gains(ballot[None], answers, label).T.astype(np.uint8)
-    needs = gaps_of(counts, answers)[:, label] + 1
-    return unit_stake(gains, needs, one, one, budget, offsets)
-
-
 def forcing_stake(
     ballot: Votes, labels: int, budget: int, target: int, offsets: tuple[int, ...]
 ) -> Stake:
@@ -137,15 +126,23 @@ def survived_units(
 ) -> Counts:
     """Return the most units (of each family) whose gains together fall short of each need.
 
-    Units' greatest gains are added in order; what they share is counted twice, for the attacker.
+    The greatest gains of r units are, for each k, those of k or more; what units share is counted
+    twice, for the attacker.
     ``gains`` has shape (demands, members).
     """
-    each = np.zeros((len(gains), max(sizes)), np.int64)
-    sums = np.sum([np.roll(gains, -offset, axis=1).astype(np.int64) for offset in offsets], axis=0)
-    for size, end in zip(sizes, np.cumsum(sizes), strict=True):
-        each[:, :size] += -np.sort(-sums[:, end - size : end], axis=1)
-    found: Counts = (np.cumsum(each, axis=1) < needs[:, None]).sum(axis=1)
-    return np.where(needs <= 0, -1, found)
+    sums = gains
+    if len(offsets) > 1:
+        sums = np.sum([np.roll(gains, -each, axis=1).astype(np.int16) for each in offsets], axis=0)
+    kinds = range(1, int(sums.max(initial=0)) + 1)
+    families = np.split(sums, np.cumsum(sizes)[:-1], axis=1)
+    counts = [np.count_nonzero(own >= k, axis=1) for own in families for k in kinds]
+    low, high = np.full(len(gains), -1), np.full(len(gains), max(sizes))
+    while (low < high).any():
+        middle = low + (high - low + 1) // 2
+        gained = np.sum([np.minimum(count, middle) for count in counts], axis=0)
+        low = np.where(gained < needs, middle, low)
+        high = np.where(gained < needs, high, middle - 1)
+    return low
 
 
 def plurality_radii(votes: Votes, labels: int) -> Counts:
@@ -217,7 +214,7 @@ def _gain_costs(votes: Votes, thresholds: Thresholds, answers: Counts, label: Co
     return np.array([np.where(gains >= k, costs, FAR).min(axis=2).T for k in (1, 2)])
 
 
-def threshold_radii(votes: Votes, thresholds: Thresholds, labels: int) -> Counts:
+def threshold_radii(votes: Votes, labels: int, thresholds: Thresholds) -> Counts:
     """Return how many changes each answer survives if members survive some; `FAR` for any number.
 
     Member i votes u after ``thresholds[i, u]`` changes. A label passes the answer once the members'
@@ -359,11 +356,14 @@ def run_off_radii(votes: Votes, scores: Scores, labels: int, target: int | None 
     With a target, return how many never make it the answer; -1 where it is the answer already. More
     members can do what some can, and all of them make any label win.
     """
-    low = np.zeros(len(votes), np.int64)
+    low, near = np.zeros(len(votes), np.int64), target is None
     high = np.full(len(votes), votes.shape[1], np.int64)
+    if near:  # what is published is seldom less
+        low = published_run_offs(votes, scores, labels, run_off_answers(votes, scores, labels))
     while (low + 1 < high).any():
         rows = np.flatnonzero(low + 1 < high)
-        middle = (low[rows] + high[rows]) // 2
+        middle = low[rows] + 1 if near else (low[rows] + high[rows]) // 2
+        near = False
         falls = run_off_falls(votes[rows], scores[rows], labels, middle, target)
         high[rows[falls]] = middle[falls]
         low[rows[~falls]] = middle[~falls]
@@ -391,11 +391,13 @@ def run_off_falls(
     for t in range(labels) if target is None else (target,):
         for s in [other for other in range(labels) if other != t]:
             rows = np.flatnonzero(~falls & (chosen != t))
-            near = np.ones(len(rows), np.bool_)
-            for own in (t, s):  # an edit closes gaps by 2 at most
-                third = np.flatnonzero((names != t) & (names != s))
-                over = counts[np.ix_(rows, third)] - counts[rows, None, own] + (third < own)
-                near &= (over <= 2 * edits[rows, None]).all(axis=1)
+            third, most = np.flatnonzero((names != t) & (names != s)), edits[rows, None]
+            over_t, over_s = (
+                counts[np.ix_(rows, third)] - counts[rows, None, own] + (third < own)
+                for own in (t, s)
+            )  # an edit closes one of these gaps by 2 at most, and both by 3
+            near = (over_t <= 2 * most) & (over_s <= 2 * most) & (over_t + over_s <= 3 * most)
+            near = near.all(axis=1)
             width = max(votes.shape[1], (2 * votes.shape[1] + 1) * labels)
             for at in blocks(int(near.sum()), width):
                 own_rows = rows[near][at]
@@ -436,9 +438,9 @@ def _can_win(
 
 def run_off_stake(
     votes: Votes, scores: Scores, labels: int, answers: Counts, points: Counts, budget: int,
-    offsets: tuple[int, ...] = (0,),
+    offsets: tuple[int, ...] = (0,), target: int | None = None,
 ) -> Stake:  # fmt: skip
-    """Return what attacks on the answers of run-offs demand at some points.
+    """Return what attacks on the answers of run-offs demand at some points, for a new winner.
 
     Let f members be reached, a of which vote t and the others s; no other vote helps t more. Then t
     and s are finalists, and t wins, if a is at least what t lacks against each third label, and in
@@ -450,9 +452,10 @@ def run_off_stake(
     members, none = votes.shape[1], np.zeros(0, np.int64)
     found = [unit_stake(np.zeros((members, 0), np.uint8), none, none, none, budget, offsets)]
     owners, total = list[int](), 0
+    winners = range(labels) if target is None else (target,)
     for point in points.tolist() if budget else ():
         counts = counts_of(votes[[point]], labels)[0]
-        for t in [label for label in range(labels) if label != answers[point]]:
+        for t in [each for each in winners if each != answers[point]]:
             for s in [label for label in range(labels) if label != t]:
                 ahead = _prefer(scores[[point]], t, s)[0]
                 gains, needs = _run_off_demands(votes[point], ahead, counts, t, s)
@@ -486,7 +489,7 @@ def _run_off_demands(
 
 
 def published_run_offs(
-    votes: Votes, scores: Scores, labels: int, answers: Counts, offsets: tuple[int, ...]
+    votes: Votes, scores: Scores, labels: int, answers: Counts, offsets: tuple[int, ...] = (0,)
 ) -> Counts:
     """Return how many units each answer survives by the published argument (Rezaei et al. 2023).
 

@@ -36,7 +36,8 @@ def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
     if reads is None:
         raise Rejected(
             f"{ballots.source} does not state whether its hash reads labels, so it is not known "
-            "what a relabel reaches"
+            "what a relabel reaches; write ballots(..., hash = label_independent), or hash = "
+            "reads_label"
         )
     if reads:
         return 2, "the hash reads the label, so the sample may move to another part"
@@ -56,11 +57,17 @@ def change_of(ballots: Ballots, threat: str) -> tuple[int, str]:
             return 1, "thresholds count edits, and it is two edits of its part"
         return 1, "thresholds count edits, and it is one edit"
     if threat != own:
-        raise Rejected(f"{ballots.source}: thresholds that count {own} do not cover {threat}")
-    if own == "relabels" and not within:
         raise Rejected(
-            f"{ballots.source}: thresholds count relabels that stay in their part, but the hash "
-            "may read labels"
+            f"{ballots.source}: its thresholds are against {own}, which do not cover {threat}; "
+            f"certify {own} = ..., or provide thresholds against edits"
+        )
+    if own == "relabels" and not within:
+        reads = origin.hash_reads_label
+        cure = "write hash = label_independent" if reads is None else "divide with another hash"
+        raise Rejected(
+            f"{ballots.source}: thresholds count relabels within a part, but the hash that divided "
+            f"the training set {'may' if reads is None else 'does'} read labels, so a relabelled "
+            f"sample moves; {cure}"
         )
     return 1, f"thresholds count {own}"
 
@@ -100,30 +107,58 @@ def refuse_for_edits(
     method, source = ballots.origin.method, ballots.source
     if not certified:
         _refuse_alone(ballots)
-    need(method != "ss_dpa", f"{source}: one edit reaches all of its members (SS-DPA)")
-    fine = spread or not is_spread(ballots)
-    need(fine, f"{source}: one edit reaches several of its members (Finite Aggregation)")
-    several = method == "hash_bagging" or len(ballots.origin.families) > 1
-    need(families or not several, f"{source}: one edit reaches several members (hash bagging)")
+    need(
+        method != "ss_dpa",
+        f"{source}: its members were trained as in SS-DPA, each on all points, so one edit reaches "
+        "them all; certify ss_dpa against relabels",
+    )
+    need(
+        spread or not is_spread(ballots),
+        f"{source}: one edit reaches {_several(ballots)} members (Finite Aggregation); certify "
+        "finite_aggregation",
+    )
+    need(
+        families or not (method == "hash_bagging" or len(ballots.origin.families) > 1),
+        f"{source}: one edit reaches a member of each family (hash bagging); certify hash_bagging",
+    )
 
 
 def refuse_for_relabels(ballots: Ballots) -> None:
     """Refuse ballots where one relabel may reach more than one member."""
     _refuse_alone(ballots)
     origin, source = ballots.origin, ballots.source
-    if origin.hash_reads_label:
-        raise Rejected(f"{source}: its hash reads labels, so a relabel may move a sample")
-    if origin.distinct_samples is False:
-        raise Rejected(f"{source}: some rows of the training set are one sample")
-    if is_spread(ballots):
-        raise Rejected(f"{source}: one relabel reaches several of its members")
-    if origin.method == "hash_bagging" or len(origin.families) > 1:
-        raise Rejected(f"{source}: one relabel reaches a member of each of its families")
+    need(
+        not origin.hash_reads_label,
+        f"{source}: the hash that divided the training set reads labels, so a relabel may move a "
+        "sample to another part; divide with a hash of the sample alone",
+    )
+    need(
+        origin.distinct_samples is not False,
+        f"{source}: some rows of the training set are the same sample, so a relabel may reach two "
+        "parts; merge them first (Levine and Feizi, appendix G)",
+    )
+    need(
+        not is_spread(ballots),
+        f"{source}: one relabel reaches {_several(ballots)} members (Finite Aggregation); certify "
+        "finite_aggregation, relabels = ...",
+    )
+    need(
+        origin.method != "hash_bagging" and len(origin.families) <= 1,
+        f"{source}: one relabel reaches a member of each family (hash bagging); certify "
+        "hash_bagging, relabels = ...",
+    )
+
+
+def _several(ballots: Ballots) -> str:
+    return str(len(ballots.origin.offsets) or "several")
 
 
 def _refuse_alone(ballots: Ballots) -> None:
-    alone = f"{ballots.source}: has 1 part, so one change could change every answer"
-    need(ballots.parts > 1, alone)
+    need(
+        ballots.parts > 1,
+        f"{ballots.source}: 1 part: one change could change every answer; certify dpa(..., members "
+        "= certified), which uses its thresholds, or train on at least 2 parts",
+    )
 
 
 def rests_on(ballots: Ballots, kind: str) -> list[str]:

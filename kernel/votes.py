@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -17,6 +18,7 @@ from .counting import (
     Counts,
     Flags,
     Stake,
+    Votes,
     counts_of,
     show_no_more_lost,
     show_sum,
@@ -50,9 +52,26 @@ SUMMED = ("batches", "uppers", "taken", "counted")
 """Arrays of a proof by a sum."""
 
 
+@dataclass(frozen=True)
+class Scheme:
+    """A way of turning votes into answers: what attacks on them demand, and closed forms.
+
+    Reach, quota and price are said by ballots: offsets, families and thresholds.
+    """
+
+    answer: Callable[[Vote], Counts]
+    demands: Callable[[Vote, Flags, int, int], Stake]  # of points, with a budget; see `Vote.stake`
+    radii: Callable[[Vote], Counts]  # what answers survive, by a closed form
+    forcing: Callable[[Vote, int, int], Stake] | None = None  # of one point, a label, a budget
+    radii_to: Callable[[Vote, int], Counts] | None = None
+    spread: bool = False  # a unit may reach several members; the closed form is what is published
+    families: bool = False  # a unit is in a family, each of which has the quota
+    run_off: bool = False  # there are two rounds
+
+
 @dataclass(frozen=True, eq=False)
 class Vote:
-    """A way of turning members' votes into an answer."""
+    """Ballots that are counted by a scheme."""
 
     kind: Kind
     ballots: Ballots  # their origin includes declarations about their hash
@@ -60,34 +79,36 @@ class Vote:
     _radii_to: dict[int, Counts] = field(default_factory=dict)
 
     @property
+    def scheme(self) -> Scheme:
+        """The scheme."""
+        return SCHEMES[self.kind]
+
+    @property
     def offsets(self) -> tuple[int, ...]:
         """Unit u of an attack reaches the members ``(u + offset) mod members``."""
         return self.ballots.origin.offsets or (0,)
 
     @property
-    def is_run_off(self) -> bool:
-        """Whether it has two rounds."""
-        return self.kind in ("run_off", "spread_run_off")
-
-    @property
     def sizes(self) -> tuple[int, ...]:
         """Units of each family, concatenated: an edit reaches one of these members."""
-        families = self.ballots.origin.families
-        return families if self.kind == "hash_bagging" else (self.ballots.parts,)
+        return self.ballots.origin.families if self.scheme.families else (self.ballots.parts,)
 
     @property
-    def _scores(self) -> schemes.Scores:
+    def cast(self) -> tuple[Votes, int]:
+        """Votes and the number of labels."""
+        return self.ballots.votes, self.ballots.labels
+
+    @property
+    def scored(self) -> tuple[Votes, schemes.Scores, int]:
+        """Votes, scores and the number of labels."""
         need(self.ballots.scores is not None, f"{self.ballots.source} has no scores")
         assert self.ballots.scores is not None
-        return self.ballots.scores
+        return self.ballots.votes, self.ballots.scores, self.ballots.labels
 
     @cached_property
     def answers(self) -> Counts:
         """The answers, shape (points,)."""
-        held = self.ballots
-        if self.is_run_off:
-            return schemes.run_off_answers(held.votes, self._scores, held.labels)
-        return schemes.answers_of(counts_of(held.votes, held.labels))
+        return self.scheme.answer(self)
 
     @cached_property
     def right(self) -> Flags:
@@ -101,68 +122,55 @@ class Vote:
         return withstood(self.ballots, self.threat)
 
     @cached_property
-    def _label_radii(self) -> Counts:
-        held = self.ballots
-        return schemes.label_radii(held.votes, held.labels, self.offsets, self.sizes)
+    def label_radii(self) -> Counts:
+        """The units that never let a label pass the answer, by a closed form."""
+        return schemes.label_radii(*self.cast, self.offsets, self.sizes)
 
     @cached_property
     def radii(self) -> Counts:
-        """The edits that each answer survives by a closed form, shape (points,).
+        """The edits that each answer survives by a closed form, shape (points,)."""
+        return self.scheme.radii(self)
 
-        It is exact, but for spread parts, where an answer may survive more.
+    def radii_to(self, target: int) -> Counts:
+        """Return how many edits never make a label the answer, where a closed form knows it."""
+        if target not in self._radii_to and self.scheme.radii_to is not None:
+            self._radii_to[target] = self.scheme.radii_to(self, target)
+        return self._radii_to[target]
+
+    @property
+    def most_useful(self) -> int:
+        """The most changes that are of use to an attack."""
+        if self.kind == "thresholds":
+            return int(self.withstood[0].max(axis=(0, 2)).astype(np.int64).sum())
+        return max(self.sizes)
+
+    def stake(self, counted: Flags, budget: int, surely: bool = False) -> Stake:
+        """Return what attacks on the correct answers at some points demand.
+
+        With ``surely``, by thresholds that are known to suffice.
         """
-        held = self.ballots
-        if self.kind == "spread_run_off":
-            given = held.votes, self._scores, held.labels, self.answers, self.offsets
-            return schemes.published_run_offs(*given)
-        if self.kind == "run_off":
-            return schemes.run_off_radii(held.votes, self._scores, held.labels)
-        if self.kind == "thresholds":
-            return schemes.threshold_radii(held.votes, self.withstood[0], held.labels)
-        if self.kind in ("hash_bagging", "finite_aggregation"):
-            least: Counts = self._label_radii.min(axis=1)
-            return least
-        return schemes.plurality_radii(held.votes, held.labels)
+        return self.scheme.demands(self, counted & self.right, budget, int(surely))
 
-    def stake(self, counted: Flags, budget: int) -> Stake:
-        """Return what attacks on the correct answers at some points demand."""
-        held, counted = self.ballots, counted & self.right
-        if self.kind == "thresholds":
-            return schemes.threshold_stake(
-                held.votes, self.withstood[0], held.labels, counted, budget
-            )
-        if not self.is_run_off:
-            return schemes.plurality_stake(
-                held.votes, held.labels, counted, budget, self.offsets, self.sizes
-            )
-        if self.kind == "run_off":
-            edits = np.full(held.points, budget, np.int64)
-            near = schemes.run_off_falls(held.votes, self._scores, held.labels, edits)
-        else:
-            near = self.radii < budget
-        return self.run_off_stake(np.flatnonzero(counted & near), budget)
-
-    def run_off_stake(self, points: Counts, budget: int) -> Stake:
-        """Return what attacks on the answers of run-offs demand at some points."""
-        held = self.ballots
-        return schemes.run_off_stake(
-            held.votes, self._scores, held.labels, self.answers, points, budget, self.offsets
+    def stake_at(self, point: int, budget: int, target: int | None = None) -> Stake:
+        """Return what attacks demand to change one answer; with a target, to make it the answer."""
+        held, at = self.ballots, [point]
+        scores = None if held.scores is None else held.scores[at]
+        thresholds = None if held.thresholds is None else held.thresholds[at]
+        one = replace(
+            held, votes=held.votes[at], truth=held.truth[at], scores=scores, thresholds=thresholds
         )
+        alone = Vote(self.kind, one, self.threat)
+        if target is None:
+            return self.scheme.demands(alone, np.ones(1, np.bool_), budget, 1)
+        assert self.scheme.forcing is not None
+        return self.scheme.forcing(alone, target, budget)
 
-    def bounds(self, given: Given, edits: int | None = None) -> tuple[Counts, Counts]:
+    def bounds(self, given: Given) -> tuple[Counts, Counts]:
         """Return bounds of how many edits each answer survives, shape (points,)."""
-        held = self.ballots
-        if self.kind == "finite_aggregation":
-            return self._proved_radii(given).min(axis=1), self._attack_bounds(given)
-        if self.kind == "spread_run_off":
+        if self.scheme.spread:
             return np.maximum(self.radii, self._survivals(given)), self._attack_bounds(given)
-        if self.kind == "run_off" and edits is not None and "radii" not in self.__dict__:
-            most = np.full(held.points, min(edits, held.parts), np.int64)
-            falls = schemes.run_off_falls(held.votes, self._scores, held.labels, most)
-            return np.where(falls, 0, most), np.where(falls, most - 1, held.parts - 1)
         if self.kind == "thresholds" and self.withstood[0] is not self.withstood[1]:
-            enough = self.withstood[1]
-            return self.radii, schemes.threshold_radii(held.votes, enough, held.labels)
+            return self.radii, schemes.threshold_radii(*self.cast, self.withstood[1])
         return self.radii, self.radii
 
     def bounds_to(self, target: int, given: Given) -> tuple[Counts, Counts]:
@@ -170,78 +178,47 @@ class Vote:
 
         -1 where it is the answer already.
         """
-        held = self.ballots
-        left_out = {"hash_bagging": "hash bagging", "spread_run_off": "run-offs of spread parts"}
-        if self.kind in left_out:
-            raise Rejected(
-                f"how many changes force one answer cannot be checked for {left_out[self.kind]}"
-            )
+        name = "hash bagging" if self.scheme.families else "run-offs of spread parts"
+        wrong = f"how many changes force one answer cannot be checked for {name}"
+        need(self.kind not in ("hash_bagging", "spread_run_off"), wrong)
         if self.kind == "finite_aggregation":
             # To become the answer, the label must at least pass the present answer.
-            low = self._proved_radii(given)[:, target]
+            low = np.maximum(self.label_radii[:, target], self._survivals(given, target))
             high = self._attack_bounds(given, target)
         elif self.kind == "thresholds":
             low, high = self._forcing_bounds(target, given)
         else:
-            if target not in self._radii_to:
-                self._radii_to[target] = (
-                    schemes.run_off_radii(held.votes, self._scores, held.labels, target)
-                    if self.kind == "run_off"
-                    else schemes.plurality_radii_to(held.votes, held.labels, target)
-                )
-            return self._radii_to[target], self._radii_to[target]
+            exact = self.radii_to(target)
+            return exact, exact
         answered = self.answers == target
         return np.where(answered, -1, low), np.where(answered, -1, high)
 
-    def _proved_radii(self, given: Given) -> Counts:
-        """Return how many hash values never let a label pass the answer, (points, labels)."""
-        held, found = self.ballots, self._label_radii.copy()
-        if "logs" not in given.proof:
-            return found
-        logs = given.array("logs", np.int64, 2)
-        rows, weights = given.array("rows", np.int32), given.array("weights", np.uint16, 2)
-        fits = logs.shape[1] == 5 and weights.shape[1] == held.parts
-        need(fits, "its logs of hash values do not match the ballots")
-        row, weight = 0, 0
-        for point, label, edits, many, weighed in logs.tolist():
-            inside = 0 <= point < held.points and 0 <= label < held.labels
-            need(
-                inside and 0 <= edits <= held.parts,
-                f"a log is for an invalid test point {point}, label {label} or "
-                f"number of edits {edits}",
-            )
-            whole = min(many, weighed) >= 0 and row + many <= len(rows)
-            need(
-                whole and weight + weighed <= len(weights),
-                f"the log of test point {point}, label {label} is truncated",
-            )
-            row, weight = row + many, weight + weighed
-            one = schemes.passing_stake(held.votes[point], held.labels, label, edits, self.offsets)
-            try:
-                show_no_more_lost(one, 0, given.ask)
-            except Rejected as error:
-                raise Rejected(
-                    f"test point {point}: it is not ruled out that {edits} hash values let label "
-                    f"{label} win: {error}"
-                ) from None
-            found[point, label] = max(found[point, label], edits)
-        return found
+    def _survivals(self, given: Given, target: int | None = None) -> Counts:
+        """Return how many units each answer survives according to a proof, or else 0.
 
-    def _survivals(self, given: Given) -> Counts:
-        """Return how many units each answer survives according to a proof, or else 0."""
+        With a target, how many never make it the answer. Each pair of labels is shown by itself.
+        """
         held = self.ballots
         found = np.zeros(held.points, np.int64)
-        if "survived" not in given.proof:
+        if "survived" in given.proof:
+            said = given.array("survived", np.int64, 2)
+            need(said.shape[1] == 2, "its list of what answers survive is not pairs of numbers")
+        elif "logs" in given.proof:  # of earlier versions: point, label, edits
+            logs = given.array("logs", np.int64, 2)
+            need(logs.shape[1] == 5, "its logs of hash values do not match the ballots")
+            said = np.unique(logs[:, [0, 2]], axis=0)
+        else:
             return found
-        said = given.array("survived", np.int64, 2)
-        need(said.shape[1] == 2, "its list of what answers survive is not pairs of numbers")
         for point, edits in said.tolist():
             inside = 0 <= point < held.points and 0 <= edits <= held.parts
             need(
                 inside, f"its proof is for an invalid test point {point} or number of edits {edits}"
             )
+            stake = self.stake_at(point, edits, target)
+            pairs = np.arange(len(stake.points))
             try:
-                show_no_more_lost(self.run_off_stake(np.array([point]), edits), 0, given.ask)
+                for pair in pairs:
+                    show_no_more_lost(stake.of_pairs(pairs == pair), 0, given.ask)
             except Rejected as error:
                 raise Rejected(
                     f"it is not shown that test point {point} survives {edits} edits: {error}"
@@ -251,19 +228,9 @@ class Vote:
 
     def _falls(self, point: int, units: Counts, target: int | None) -> bool:
         """Recount, and return whether units change an answer; with a target, make it the answer."""
-        held = self.ballots
-        if target is not None:
-            if self.answers[point] == target:
-                return True
-            stake = schemes.forcing_stake(
-                held.votes[point], held.labels, len(units), target, self.offsets
-            )
-        elif self.is_run_off:
-            stake = self.run_off_stake(np.array([point]), len(units))
-        else:
-            ballot, counted = held.votes[[point]], np.ones(1, np.bool_)
-            stake = schemes.plurality_stake(ballot, held.labels, counted, len(units), self.offsets)
-        return len(stake.lost_points(units)) > 0
+        if target is not None and self.answers[point] == target:
+            return True
+        return len(self.stake_at(point, len(units), target).lost_points(units)) > 0
 
     def _attack_bounds(self, given: Given, target: int | None = None) -> Counts:
         """Return upper bounds of the hash values each answer survives, from attacks: (points,)."""
@@ -319,29 +286,91 @@ class Vote:
         return low, high
 
 
+def _plurality_demands(vote: Vote, counted: Flags, budget: int, known: int) -> Stake:
+    return schemes.plurality_stake(*vote.cast, counted, budget, vote.offsets, vote.sizes)
+
+
+def _plurality_forcing(vote: Vote, target: int, budget: int) -> Stake:
+    ballot, labels = vote.ballots.votes[0], vote.ballots.labels
+    return schemes.forcing_stake(ballot, labels, budget, target, vote.offsets)
+
+
+def _threshold_demands(vote: Vote, counted: Flags, budget: int, known: int) -> Stake:
+    votes, labels = vote.cast
+    return schemes.threshold_stake(votes, vote.withstood[known], labels, counted, budget)
+
+
+def _run_off_demands(vote: Vote, counted: Flags, budget: int, known: int) -> Stake:
+    edits = np.full(vote.ballots.points, budget, np.int64)
+    falls = schemes.run_off_falls
+    near = vote.radii < budget if vote.scheme.spread else falls(*vote.scored, edits)
+    at = np.flatnonzero(counted & near)
+    return schemes.run_off_stake(*vote.scored, vote.answers, at, budget, vote.offsets)
+
+
+def _run_off_forcing(vote: Vote, target: int, budget: int) -> Stake:
+    one = vote.answers, np.zeros(1, np.int64)
+    return schemes.run_off_stake(*vote.scored, *one, budget, vote.offsets, target)
+
+
+_PLURALITY = Scheme(
+    answer=lambda vote: schemes.answers_of(counts_of(*vote.cast)),
+    demands=_plurality_demands,
+    forcing=_plurality_forcing,
+    radii=lambda vote: schemes.plurality_radii(*vote.cast),
+    radii_to=lambda vote, target: schemes.plurality_radii_to(*vote.cast, target),
+)
+_SPREAD = replace(_PLURALITY, radii=lambda vote: vote.label_radii.min(axis=1), radii_to=None)
+_RUN_OFF = Scheme(
+    answer=lambda vote: schemes.run_off_answers(*vote.scored),
+    demands=_run_off_demands,
+    forcing=_run_off_forcing,
+    radii=lambda vote: schemes.run_off_radii(*vote.scored),
+    radii_to=lambda vote, target: schemes.run_off_radii(*vote.scored, target),
+    run_off=True,
+)
+
+SCHEMES: dict[Kind, Scheme] = {
+    "dpa": _PLURALITY,
+    "ss_dpa": _PLURALITY,
+    "finite_aggregation": replace(_SPREAD, spread=True),
+    "hash_bagging": replace(_SPREAD, families=True, forcing=None),
+    "thresholds": replace(
+        _PLURALITY,
+        demands=_threshold_demands,
+        forcing=None,
+        radii=lambda vote: schemes.threshold_radii(*vote.cast, vote.withstood[0]),
+        radii_to=None,
+    ),
+    "run_off": _RUN_OFF,
+    "spread_run_off": replace(
+        _RUN_OFF,
+        radii=lambda vote: schemes.published_run_offs(*vote.scored, vote.answers, vote.offsets),
+        forcing=None,
+        radii_to=None,
+        spread=True,
+    ),
+}
+"""Each scheme: one more is one more entry."""
+
+
 def ballots(given: Given) -> Ballots:
     """Read ballots, with the statement's declarations about their hash; they must be consistent."""
     read = read_ballots(given.file())
     origin, said = read.origin, dict[str, Any]()
     word = given.word("hash", "label_independent", "reads_label")
     if word is not None:
-        reads = word == "reads_label"
-        if origin.hash_reads_label not in (None, reads):
-            raise Rejected(f"{read.source} contradicts 'hash = {word}'")
-        said["hash_reads_label"] = reads
+        said["hash_reads_label"] = reads = word == "reads_label"
+        agrees = origin.hash_reads_label in (None, reads)
+        need(agrees, f"{read.source} contradicts 'hash = {word}'")
         given.tell(f"{read.source}: taken on trust: hash = {word}")
-    if given.values.get("offsets") is not None:
-        offsets = _whole_numbers(given, "offsets")
-        if set(origin.offsets) not in (set(), set(offsets)):
-            raise Rejected(f"{read.source} has offsets other than {list(offsets)}")
-        said["offsets"] = offsets
-        given.tell(f"{read.source}: taken on trust: offsets = {list(offsets)}")
-    if given.values.get("families") is not None:
-        families = _whole_numbers(given, "families")
-        if origin.families not in ((), families):
-            raise Rejected(f"{read.source} has families other than {list(families)}")
-        said["families"] = families
-        given.tell(f"{read.source}: taken on trust: families = {list(families)}")
+    for name in ("offsets", "families"):
+        if given.values.get(name) is not None:
+            said[name] = listed = _whole_numbers(given, name)
+            own = getattr(origin, name)
+            agrees = own == () or (set(own) == set(listed) if name == "offsets" else own == listed)
+            need(agrees, f"{read.source} has {name} other than {list(listed)}")
+            given.tell(f"{read.source}: taken on trust: {name} = {list(listed)}")
     return replace(read, origin=replace(origin, **said)) if said else read
 
 
@@ -356,11 +385,16 @@ def _whole_numbers(given: Given, name: str) -> tuple[int, ...]:
     return tuple(each.numerator for each in known)
 
 
+def _fit_for_edits(given: Given, **expected: bool) -> Ballots:
+    held = _ballots(given)
+    refuse_for_edits(held, **expected)
+    return held
+
+
 def dpa(given: Given) -> Vote:
     """Read ballots of a partition; members may themselves survive some edits."""
-    held = _ballots(given)
     certified = given.word("members", "fragile", "certified") == "certified"
-    refuse_for_edits(held, certified=certified)
+    held = _fit_for_edits(given, certified=certified)
     if not certified:
         return Vote("dpa", held)
     need(held.thresholds is not None, f"{held.source} has no thresholds")
@@ -376,8 +410,7 @@ def ss_dpa(given: Given) -> Vote:
 
 def finite_aggregation(given: Given) -> Vote:
     """Read ballots of members over which each sample is spread."""
-    held = _ballots(given)
-    refuse_for_edits(held, spread=True)
+    held = _fit_for_edits(given, spread=True)
     need(held.origin.offsets != (), f"{held.source}: the offsets of its hash are not known")
     given.word("certificate", "exact", "published")
     return Vote("finite_aggregation", held)
@@ -385,16 +418,14 @@ def finite_aggregation(given: Given) -> Vote:
 
 def hash_bagging(given: Given) -> Vote:
     """Read ballots of families; an edit reaches one member of each."""
-    held = _ballots(given)
-    refuse_for_edits(held, families=True)
+    held = _fit_for_edits(given, families=True)
     need(held.origin.families != (), f"{held.source}: the families of its members are not known")
     return Vote("hash_bagging", held)
 
 
 def run_off(given: Given) -> Vote:
     """Read ballots with scores, for run-offs."""
-    held = _ballots(given)
-    refuse_for_edits(held, spread=True)
+    held = _fit_for_edits(given, spread=True)
     if held.scores is None:
         raise Rejected(f"{held.source} has no scores, which a run-off needs")
     schemes.refuse_scores(held.votes, held.scores, held.source)
@@ -413,7 +444,7 @@ def certified_accuracy(given: Given) -> Range:
     # An answer that survives any number of changes has the radius `FAR`.
     edits = min(threat_of(given, vote), FAR)
     counted, right = counted_of(given, vote), vote.right
-    lower, upper = vote.bounds(given, edits)
+    lower, upper = vote.bounds(given)
     return share_of((right & (lower >= edits))[counted], (right & (upper >= edits))[counted])
 
 
@@ -472,12 +503,7 @@ def collective_accuracy(given: Given) -> Range:
     held, changes = vote.ballots, threat_of(given, vote)
     counted = counted_of(given, vote)
     right, points = int(np.count_nonzero(vote.right & counted)), int(np.count_nonzero(counted))
-    if vote.kind == "thresholds":
-        # Changes beyond each member's largest threshold are of no use.
-        most_useful = int(vote.withstood[0].max(axis=(0, 2)).astype(np.int64).sum())
-    else:
-        most_useful = max(vote.sizes)
-    budget = min(changes, most_useful)
+    budget = min(changes, vote.most_useful)
     stake = vote.stake(counted, budget)
     lost = _attack_loss(given, vote, stake, counted, budget)
     most = _most_lost(given, stake, held.points)
@@ -509,9 +535,7 @@ def _attack_loss(given: Given, vote: Vote, stake: Stake, counted: Flags, budget:
         len(units) <= budget,
         f"its attack changes {len(units)} parts; at most {budget} are allowed",
     )
-    stake = schemes.threshold_stake(
-        held.votes, vote.withstood[1], held.labels, counted & vote.right, budget
-    )
+    stake = vote.stake(counted, budget, surely=True)
     return len(stake.lost_points(stake.choices_paid(np.bincount(units, minlength=held.parts))))
 
 

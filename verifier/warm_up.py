@@ -115,52 +115,12 @@ def _forest_guard() -> None:
     test.ask_all(x)
 
 
-_VOTES = (
-    'let V = ballots("v.npz") let U = ballots("v.npz", offsets = [0, 1]) '
-    'let F = ballots("v.npz", families = [3, 2]) guarantee g: '
-)
+def _shared_members() -> None:
+    """Compile weights of members that several choices of an attack reach."""
+    from leaveout.bab.votes.member_weights import best_weights
 
-
-def _votes(claim: str) -> Callable[[], None]:
-    def rehearse() -> None:
-        from leaveout.models.votes import Ballots, write_ballots
-
-        votes = np.array([[0, 0, 0, 1, 2], [1, 1, 0, 2, 1], [2, 0, 2, 2, 1]], np.int32)
-        scores = np.zeros((*votes.shape, 3), np.float32)
-        np.put_along_axis(scores, votes[:, :, None], 1, axis=2)
-        edits = np.full((*votes.shape, 3), 2, np.int32)
-        np.put_along_axis(edits, votes[:, :, None], 0, axis=2)
-        truth = np.arange(3, dtype=np.int32)
-        with TemporaryDirectory(prefix="leaveout-") as name:
-            write_ballots(Ballots(votes, truth, 3, scores, edits), Path(name) / "v.npz")
-            _decide(_VOTES + claim, Path(name))
-
-    return rehearse
-
-
-def _finite_aggregation() -> None:
-    """Compile Finite Aggregation, with one point over two members."""
-    from leaveout.bab.votes.finite_weights import weighted_bound
-
-    _votes("certified_accuracy(finite_aggregation(U), edits = 1) >= 0.1")()
-    weighted_bound(np.ones(2, np.int64), np.arange(2), 1, 0, 1, 1)
-
-
-def _collective() -> None:
-    """Compile the search for joint attacks, on three points."""
-    from leaveout.bab.votes.collective_kernels import counters_of
-    from leaveout.encoders.votes.collective import stakes_of
-    from leaveout.encoders.votes.plurality import tally
-
-    _votes(
-        "collective_accuracy(dpa(V), edits = 1) >= collective_accuracy(dpa(V, members = "
-        "certified), edits = 3) + collective_accuracy(run_off(V), edits = 1)"
-    )()
-    votes, truth = np.array([[0, 0, 1], [1, 1, 0]], np.int32), np.arange(2, dtype=np.int32)
-    stakes = stakes_of(votes, truth, tally(votes, 2), 1)
-    counters = counters_of(stakes, np.arange(stakes.units))
-    if counters is not None:
-        counters.task(0, np.zeros(stakes.budget, np.int64), 0)
+    one, fit = np.ones(2, np.int64), np.ones(2, np.bool_)
+    best_weights(one, np.arange(2), 0, 1, fit, 1, one.copy())
 
 
 def _survival() -> None:
@@ -242,21 +202,13 @@ def _decide(text: str, folder: Path) -> None:
         decider.decide(statement)
 
 
+_VOTES = "dpa", "ss_dpa", "finite_aggregation", "hash_bagging", "run_off", "collective_accuracy"
+
 KERNELS: Mapping[str, Callable[[], object]] = {
     "points": rehearse,
     "guard": _guard,
     "forest_guard": _forest_guard,
-    "dpa": _votes(
-        "certified_accuracy(dpa(V), edits = 1) >= certified_accuracy(dpa(V, members = certified), "
-        "edits = 1)"
-    ),
-    "ss_dpa": _votes("certified_accuracy(ss_dpa(V), relabels = 1) >= 0.1"),
-    "finite_aggregation": _finite_aggregation,
-    "hash_bagging": _votes("certified_accuracy(hash_bagging(F), edits = 1) >= 0.1"),
-    "run_off": _votes(
-        "certified_accuracy(run_off(V), edits = 1) >= certified_accuracy(run_off(U), edits = 1)"
-    ),
-    "collective_accuracy": _collective,
+    **dict.fromkeys(_VOTES, _shared_members),
     "survival": _survival,
     "growth": _growth,
     "trees": _trees,

@@ -80,6 +80,7 @@ class SearchResult:
     choices: tuple[int, ...]  # of the best attack found, ascending
     lost: int  # points it loses
     upper: int  # no attack loses more
+    work: float  # numbers processed
 
 
 def search(stake: Stake, deadline: Deadline = NEVER, work: float = np.inf) -> SearchResult:
@@ -88,7 +89,7 @@ def search(stake: Stake, deadline: Deadline = NEVER, work: float = np.inf) -> Se
     tree.try_greedily()
     finished = tree.explore()
     upper = tree.best if finished else max(tree.best, tree.bound)
-    return SearchResult(tree.choices, tree.best, upper)
+    return SearchResult(tree.choices, tree.best, upper, tree.spent)
 
 
 def write_tree(
@@ -132,7 +133,7 @@ class _Tree:
         self.stake, self.log, self.choices = stake, _Log(), tuple[int, ...]()
         self.best, self.bound = upper or 0, stake.count
         self._fixed, self._trusting = upper, trusting
-        self._deadline, self._work, self._spent = deadline, work, 0.0
+        self._deadline, self._work, self.spent = deadline, work, 0.0
 
     def try_attack(self, made: tuple[int, ...], more: Counts) -> None:
         """Recount an attack, and keep it if it loses more points than the best."""
@@ -170,14 +171,14 @@ class _Tree:
             if node.lost > self.best:
                 self.try_attack(node.made, np.zeros(0, np.int64))
             if node.lost + points > self.best:
-                self._spent += turns * gains.size + _OVERHEAD
-                if self._spent > self._work or self._deadline.over:
+                self.spent += turns * gains.size + _OVERHEAD
+                if self.spent > self._work or self._deadline.over:
                     return False
                 effort = work_to_try(self.stake, node)
                 if effort <= FEW:
                     self._try_all(node, gains)
                 else:
-                    limit = self._spent + _PATIENCE * _WORD * effort
+                    limit = self.spent + _PATIENCE * _WORD * effort
                     begun.append(_Begun(node, gains, len(todo), self.log.nodes, limit))
                     hint, children = self._divide(node, gains, least, turns)
                     self.log.add(hint)
@@ -191,10 +192,10 @@ class _Tree:
         """Try all attacks of a node whose tree took longer than that."""
         for at, each in enumerate(begun):
             left = self._deadline.limit
-            affordable = min(MOST_WORK, (self._work - self._spent) / _WORD)
+            affordable = min(MOST_WORK, (self._work - self.spent) / _WORD)
             if left is not None:
                 affordable = min(affordable, left * _SECOND / _WORD)
-            if each.limit < self._spent and work_to_try(self.stake, each.node) < affordable:
+            if each.limit < self.spent and work_to_try(self.stake, each.node) < affordable:
                 self.log.forget(each.logged)
                 if not self._trusting:
                     self._try_all(each.node, each.gains)
@@ -203,7 +204,7 @@ class _Tree:
                 return
 
     def _try_all(self, node: Node, gains: Gains) -> None:
-        self._spent += _WORD * work_to_try(self.stake, node)
+        self.spent += _WORD * work_to_try(self.stake, node)
         most, choices = worst_tried(self.stake, node, gains, self.best - node.lost)
         if node.lost + most > self.best:
             self.try_attack(node.made, choices)
@@ -263,14 +264,33 @@ def _first_hint(stake: Stake, node: Node, gains: Gains, least: Counts) -> Hint:
     return Hint(np.full(points, WEIGHT), rows, forms, prices, kept, none)
 
 
+def root_shares(stake: Stake) -> tuple[Counts, NDArray[np.float64]]:
+    """Return points that can be lost, and each choice's share in them, shape (choices, points)."""
+    node, gains, least = settle(stake, root_of(stake))
+    hint, points = _first_hint(stake, node, gains, least), stake.points[stake.pairs[node.rows]]
+    shares = np.zeros((len(stake.cost), len(np.unique(points))))
+    shares[node.free] = shares_at(stake, node, gains, least, hint) / (WEIGHT * _WHOLE)
+    return np.unique(points), shares
+
+
 def sum_hint(stake: Stake, weights: Counts) -> dict[str, NDArray[Any]]:
     """Return the shares and prices for given weights of points, as a log of one node."""
+    log = _Log()
+    log.add(_priced_hint(stake, weights)[1])
+    return log.arrays
+
+
+def weigh_points(stake: Stake, weights: Counts) -> int:
+    """Return the most that an attack weighs, in 256ths, for given weights of points."""
+    node, hint, whole = _priced_hint(stake, weights)
+    return -(-heaviest(stake, node, whole, hint.prices)[0] // _WHOLE)
+
+
+def _priced_hint(stake: Stake, weights: Counts) -> tuple[Node, Hint, Counts]:
     node, gains, least = settle(stake, root_of(stake))
     hint = replace(_first_hint(stake, node, gains, least), weights=weights)
     whole = shares_at(stake, node, gains, least, hint).sum(axis=1)
-    log = _Log()
-    log.add(replace(hint, prices=_prices(stake, node, whole)))
-    return log.arrays
+    return node, replace(hint, prices=_prices(stake, node, whole)), whole
 
 
 @dataclass(eq=False)

@@ -10,15 +10,13 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-import leaveout.bab.votes.collective_exact as batches
-from leaveout.bab.votes.collective import Batch, SearchResult, Summed
-from leaveout.bab.votes.collective_plurality import PluralityProblem, search
+import leaveout.bab.votes.collective as batches
+from leaveout.bab.votes.collective import Batch, Summed, least_sum
+from leaveout.bab.votes.search import search
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.plurality import tally
-from leaveout.kernel.counting import Stake, show_no_more_lost, show_sum
+from leaveout.kernel.counting import Stake, counts_of, show_no_more_lost, show_sum
 from leaveout.kernel.numbers import Rejected
-from leaveout.kernel.schemes import plurality_stake
+from leaveout.kernel.schemes import answers_of, plurality_stake
 from leaveout.verifier.certify.votes import answer
 
 from attacks.kind import Case, Outcome
@@ -58,16 +56,13 @@ class Batches:
         votes, truth = np.array(case["votes"], np.int32), np.array(case["truth"], np.int32)
         labels, offsets, sizes = case["labels"], tuple(case["offsets"]), tuple(case["families"])
         budget = min(case["edits"], max(sizes, default=votes.shape[1]))
-        tallied = tally(votes, labels)
-        stakes = stakes_of(votes, truth, tallied, budget, offsets, sizes)
         known = Truth(case)
         worst = int(known.right.sum()) - known.collective(budget)
-        problem = PluralityProblem(stakes)
-        with patch.object(batches, "_FIRST", case["size"]):
-            *_, found = ((), *batches.in_batches(problem, Deadline.after(60.0), lambda words: None))
-        right = tallied.predictions == truth
+        right = answers_of(counts_of(votes, labels)) == truth
         stake = plurality_stake(votes, labels, right, budget, offsets or (0,), sizes)
-        wrong = _mistake(problem, search(stakes), found, stake, worst)
+        with patch.object(batches, "_FIRST", case["size"]):
+            *_, found = ((), *batches.in_batches(stake, Deadline.after(60.0), lambda words: None))
+        wrong = _mistake(stake, found, worst)
         return Outcome(case["vote"], "proved", wrong)
 
     def shrink(self, case: Case) -> Iterator[Case]:
@@ -78,31 +73,26 @@ class Batches:
             yield smaller
 
 
-def _mistake(
-    problem: PluralityProblem,
-    whole: SearchResult,
-    found: tuple[Batch, ...],
-    stake: Stake,
-    worst: int,
-) -> str | None:
+def _mistake(stake: Stake, found: tuple[Batch, ...], worst: int) -> str | None:
+    whole, points = search(stake), np.unique(stake.points)
     if (whole.lost, whole.upper) != (worst, worst):
         return f"search: {whole.lost} to {whole.upper} lost, where it is {worst}"
     if not _shown(stake, worst) or (worst and _shown(stake, worst - 1)):
         return f"kernel: it is {worst}"
     saved = sum(batch.surviving_points for batch in found)
-    if len(problem.points) - saved < worst:
-        return f"batches: at most {len(problem.points) - saved}, where it is {worst}"
+    if len(points) - saved < worst:
+        return f"batches: at most {len(points) - saved}, where it is {worst}"
     for given in ((), found):
-        summed = problem.least_sum(given)
+        summed = least_sum(stake, given)
         if summed is None:
-            if len(problem.points):
+            if len(points):
                 return "sum: none"
             continue
         if summed.upper < worst:
             return f"sum: at most {summed.upper}, where it is {worst}"
-        if given and summed.upper > len(problem.points) - saved:
-            return f"sum: {summed.upper}, batches alone {len(problem.points) - saved}"
-        arrays = _arrays(problem.points, summed)
+        if given and summed.upper > len(points) - saved:
+            return f"sum: {summed.upper}, batches alone {len(points) - saved}"
+        arrays = _arrays(points, summed)
         shown = show_sum(stake, arrays, answer)
         if shown > summed.upper or shown < worst:
             return f"kernel: a sum of {summed.upper} is {shown}, where it is {worst}"

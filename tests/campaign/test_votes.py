@@ -7,9 +7,9 @@ import importlib
 import numpy as np
 import pytest
 
-import leaveout.bab.votes.collective_exact as collective
-import leaveout.verifier.values.votes.schemes as certified
-import leaveout.verifier.values.votes.schemes as elections
+import leaveout.bab.votes.collective as collective
+from leaveout.kernel import schemes
+from leaveout.verifier.values.votes import Vote
 
 from attacks.batches import Batches
 from attacks.kind import generator, sort_of
@@ -47,16 +47,12 @@ def test_enumeration_counts_edits_as_defined():
 
 
 @pytest.mark.parametrize(
-    ("vote", "place", "name"),
-    [
-        ("dpa", elections, "plurality_radii"),
-        ("certified", certified, "knapsack_radius"),
-    ],
+    ("vote", "name"), [("dpa", "plurality_radii"), ("certified", "threshold_radii")]
 )
-def test_a_radius_too_large_is_seen(monkeypatch, vote, place, name):
-    whole = getattr(place, name)
-    monkeypatch.setattr(place, name, lambda *given: whole(*given) + 1)
-    monkeypatch.setattr(elections.Vote, "attack", lambda *given: None, raising=False)
+def test_a_radius_too_large_is_seen(monkeypatch, vote, name):
+    whole = getattr(schemes, name)
+    monkeypatch.setattr(schemes, name, lambda *given: whole(*given) + 1)
+    monkeypatch.setattr(Vote, "attack", lambda *given: None)
     sorts = {sort_of(each.wrong) for each in outcomes(250, vote=vote) if each.wrong}
     assert sorts & {"verdict", "bounds", "find"}
 
@@ -68,7 +64,7 @@ def test_a_collective_attack_that_is_overlooked_is_seen(monkeypatch):
 
     def lazy(*given):
         found = whole(*given)
-        return replace(found, attack=replace(found.attack, units=(), lost=()), upper=0, reason="")
+        return replace(found, units=(), lost=(), upper=0, reason="")
 
     monkeypatch.setattr("leaveout.verifier.values.votes.accuracy.worst_attack", lazy)
     assert any(each.wrong for each in outcomes(250, vote="dpa"))
@@ -85,7 +81,7 @@ def test_batches_and_shares_bound_what_every_attack_loses():
 @pytest.mark.parametrize(
     ("module", "function", "sort"),
     [
-        ("leaveout.bab.votes.collective_plurality", "_shares", "sum"),
+        ("leaveout.bab.votes.search", "shares_at", "sum"),
         ("leaveout.kernel.counting", "shares_at", "kernel"),
     ],
 )

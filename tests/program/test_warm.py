@@ -17,16 +17,15 @@ from numba.core.registry import CPUDispatcher
 import leaveout.compiling as compiling
 import leaveout.verifier.run as run
 import leaveout.verifier.warm_up as warming
-from leaveout.bab.votes import collective_kernels, collective_plurality, finite_weights
-from leaveout.bab.votes.finite import bracket_radius
+from leaveout.bab.votes import member_weights
+from leaveout.bab.votes.search import search
 from leaveout.compiling import cached_njit, can_keep, watch_compiling
-from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.plurality import tally
 from leaveout.models.votes import Ballots, write_ballots
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.warm_up import KERNELS, warm
 
 from support import networks
+from support.counted import passing_stake
 from support.files import BOUND, write_question
 from support.guards import make_folder
 from support.votes import random_ballots
@@ -83,17 +82,16 @@ def test_where_nothing_can_be_kept_that_is_said_and_all_works(monkeypatch):
     assert "NUMBA_CACHE_DIR" in said[-1]
 
 
-def test_what_only_long_searches_use_is_compiled_too(monkeypatch):
+def test_what_only_long_searches_use_is_compiled_too():
     warm(["collective_accuracy", "finite_aggregation"])
-    known = collective_kernels._task.signatures, finite_weights.weighted_bound.signatures
-    assert all(known)
-    votes, truth = random_ballots(np.random.default_rng(3), 40, 8, 3)
-    monkeypatch.setattr(collective_plurality, "_BRIEF", 0.0)
-    collective_plurality.search(stakes_of(votes, truth, tally(votes, 3), 2))
-    assert collective_kernels._task.signatures == known[0]
-    for each in votes[:20]:
-        bracket_radius(each, 3, np.array([0, 2]), (0, 8), None)
-    assert finite_weights.weighted_bound.signatures == known[1]
+    known = member_weights.best_weights.signatures
+    assert known
+    votes, _ = random_ballots(np.random.default_rng(3), 40, 8, 2)
+    for ballot in votes[:20]:
+        for budget in (1, 2, 3):
+            target = 1 - int(np.bincount(ballot, minlength=2).argmax())
+            search(passing_stake(ballot, 2, target, budget, (0, 2)))
+    assert member_weights.best_weights.signatures == known
 
 
 @pytest.mark.parametrize("spent", [0.0, 1000.0])

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from leaveout.encoders.votes.threat import Threat
 from leaveout.models.votes import Ballots, Origin
 from leaveout.solvers import find_solver
-from leaveout.verifier.values.votes import (
-    FiniteVote,
-    KnapsackVote,
-    PluralityVote,
-    RelabelVote,
-    RunOffVote,
-)
+from leaveout.verifier.values.votes import Vote
 
 from attacks.kind import generator
 from attacks.votes import Votes
@@ -33,13 +26,8 @@ def held_of(case):
 
 def vote_of(case):
     """Return the vote of a case."""
-    held, name = held_of(case), case["vote"]
-    if name == "finite_aggregation":
-        return FiniteVote(held, find_solver("highs"))
-    if name == "certified":
-        return KnapsackVote(held).against(Threat.EDITS)[0]
-    made = {"dpa": PluralityVote, "ss_dpa": RelabelVote, "run_off": RunOffVote}
-    return made[name](held)
+    kind = "thresholds" if case["vote"] == "certified" else case["vote"]
+    return Vote(kind, held_of(case), find_solver("highs"))
 
 
 def cases(seed, count, *votes):

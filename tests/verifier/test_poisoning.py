@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.plurality import plurality_radii, tally
 from leaveout.errors import LeaveoutError
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from support.children import HANGS
+from support.counted import plurality_radii, tally
 from support.votes import random_ballots
 
 GOOD = Path(__file__).parents[1] / "specs" / "good"
@@ -112,7 +112,10 @@ def test_the_report_says_why_a_change_counts_as_it_does(tmp_path):
     write(tmp_path, hash_reads_label=True)
     text = 'let V = ballots("ballots.npz") guarantee g: certified_accuracy(dpa(V), {} = 1) >= 0'
     for threat, words in (
-        ("edits", "at most 1 part of the training set: the one that the hash selects"),
+        (
+            "edits",
+            "at most 1 part of the training set: the sample is in the part that its hash",
+        ),
         ("relabels", "at most 2 parts of the training set: the hash reads the label"),
         ("modifications", "at most 2 parts of the training set: it is a removal and an insertion"),
     ):

@@ -5,15 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import leaveout.bab.votes.collective_exact as exact
-import leaveout.bab.votes.collective_plurality as plurality
-import leaveout.bab.votes.collective_plurality as shares
-from leaveout.bab.votes.collective import SearchResult
-from leaveout.bab.votes.collective_exact import in_batches
-from leaveout.bab.votes.collective_plurality import PluralityProblem, search
+import leaveout.bab.votes.collective as exact
+from leaveout.bab.votes.collective import in_batches, least_sum
+from leaveout.bab.votes.search import SearchResult, search
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.plurality import tally
 from leaveout.errors import RejectedError
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import find_solver
@@ -21,119 +16,81 @@ from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from attacks.certificate_content import Content
+from support.counted import stake_of
 from support.votes import random_ballots
 
 
-class Plain:
-    """A problem of which nothing is known but what all have; its search of many points gives up."""
-
-    def __init__(self, stakes):
-        self.stakes = stakes
-        self.whole = PluralityProblem(stakes)
-
-    @property
-    def points(self):
-        return self.whole.points
-
-    def only(self, points):
-        return Plain(self.whole.only(points).stakes)
-
-    def search(self, deadline):
-        if len(self.points) > 40:
-            return SearchResult((), 0, len(self.points))
-        return search(self.stakes, deadline)
-
-    def programme(self, at_least):
-        return None
-
-    def attack_in(self, solution):
-        raise AssertionError
-
-    def lost_to(self, units):
-        return self.whole.lost_to(units)
-
-
 @pytest.fixture(scope="module")
-def stakes():
+def stake():
     votes, truth = random_ballots(np.random.default_rng(3), 150, 14, 3)
-    return stakes_of(votes, truth, tally(votes, 3), 4)
+    return stake_of(votes, truth, 3, 4)
 
 
-def test_batches_bound_any_problem_and_find_attacks(stakes, snapshot):
+@pytest.fixture
+def gives_up(monkeypatch):
+    """The search of many points gives up, and there are neither shares nor a programme."""
+
+    def short(stake, deadline):
+        if stake.count > 40:
+            return SearchResult((), 0, stake.count, 1.0)
+        return search(stake, deadline)
+
+    monkeypatch.setattr(exact, "search", short)
+    monkeypatch.setattr(exact, "_LARGEST_SUM", 0)
+    monkeypatch.setattr(exact, "_LARGEST_PROGRAMME", 0)
+
+
+def test_batches_bound_any_problem_and_find_attacks(stake, gives_up, snapshot):
     told = []
-    worst = search(stakes).lost
-    found = exact.worst_attack(
-        Plain(stakes), find_solver("highs"), Deadline.after(20.0), told.append
-    )
-    assert worst <= found.upper < stakes.at_stake
+    worst = search(stake).lost
+    found = exact.worst_attack(stake, find_solver("highs"), Deadline.after(20.0), told.append)
+    assert worst <= found.upper < stake.count
     assert 0 < found.lower <= worst
     assert found.proof == snapshot
     assert found.reason.startswith("time: ")
     assert found.upper == found.summed.upper
+    assert not found.summed.counted.any()
     assert told[0] == snapshot
-    assert f"{stakes.at_stake}" in told[0]
+    assert f"{stake.count}" in told[0]
     assert any("batch 1 of" in words for words in told)
 
 
-def test_shares_and_batches_together_are_no_worse_than_either(stakes):
-    problem = PluralityProblem(stakes)
-    *_, batches = in_batches(problem, Deadline.after(20.0), lambda words: None)
-    alone, both = problem.least_sum(()), problem.least_sum(batches)
+def test_shares_and_batches_together_are_no_worse_than_either(stake):
+    *_, batches = in_batches(stake, Deadline.after(20.0), lambda words: None)
+    alone, both = least_sum(stake), least_sum(stake, batches)
     saved = sum(batch.surviving_points for batch in batches)
-    assert search(stakes).lost <= both.upper <= min(alone.upper, len(problem.points) - saved)
+    assert search(stake).lost <= both.upper <= min(alone.upper, stake.count - saved)
 
 
-def test_where_shares_would_fill_memory_batches_have_to_do(stakes, monkeypatch):
-    monkeypatch.setattr(shares, "_MOST_GAINS", 10)
-    problem = PluralityProblem(stakes)
-    assert problem.least_sum(()) is None
-    order = problem.hardest_first()
-    assert sorted(order) == problem.points.tolist()
-    needs = [stakes.needs[stakes.points == point].min() for point in order]
-    assert needs == sorted(needs, reverse=True)
-    monkeypatch.setattr(plurality, "_LARGEST", 0)
-    monkeypatch.setattr(exact, "_SEARCH_SHARE", 0.0)
-    found = exact.worst_attack(problem, find_solver("highs"), Deadline.after(20.0))
-    assert search(stakes).lost <= found.upper < stakes.at_stake
-    assert not found.summed.counted.any()
+def test_where_shares_would_fill_memory_there_is_no_sum(stake, monkeypatch):
+    monkeypatch.setattr(exact, "_LARGEST_SUM", 10)
+    assert least_sum(stake) is None
 
 
-def test_no_time_leaves_what_single_points_and_shares_survive(stakes):
-    found = exact.worst_attack(
-        PluralityProblem(stakes), find_solver("highs"), Deadline.after(0.0), lambda words: None
-    )
-    assert search(stakes).lost <= found.upper <= stakes.at_stake
-
-
-class Stopped(Plain):
-    """The same, where Ctrl-C comes at some search."""
-
-    def __init__(self, stakes, searches):
-        super().__init__(stakes)
-        self.searches = searches
-
-    def only(self, points):
-        return Stopped(super().only(points).stakes, self.searches)
-
-    def search(self, deadline):
-        if not self.searches:
-            raise KeyboardInterrupt
-        self.searches.pop()
-        return super().search(deadline)
+def test_no_time_leaves_what_single_points_and_shares_survive(stake):
+    found = exact.worst_attack(stake, find_solver("highs"), Deadline.after(0.0))
+    assert search(stake).lost <= found.upper <= stake.count
 
 
 @pytest.mark.parametrize("searches", [0, 1, 4])
-def test_ctrl_c_leaves_what_is_known(stakes, searches, snapshot):
-    worst = search(stakes).lost
-    problem = Stopped(stakes, [None] * searches)
-    found = exact.worst_attack(problem, find_solver("highs"), Deadline.after(20.0))
+def test_ctrl_c_leaves_what_is_known(stake, gives_up, monkeypatch, searches, snapshot):
+    left, short = [None] * searches, exact.search
+
+    def stopped(stake, deadline):
+        if not left:
+            raise KeyboardInterrupt
+        left.pop()
+        return short(stake, deadline)
+
+    monkeypatch.setattr(exact, "search", stopped)
+    found = exact.worst_attack(stake, find_solver("highs"), Deadline.after(20.0))
     assert found.interrupted
     assert found.reason == snapshot
-    assert worst <= found.upper <= stakes.at_stake
-    assert (found.upper < stakes.at_stake) == (searches == 4)
+    assert search(stake).lost <= found.upper <= stake.count
+    assert (found.upper < stake.count) == (searches == 4)
 
 
-def test_a_statement_keeps_what_was_known_at_ctrl_c(tmp_path, monkeypatch, stakes):
+def test_a_statement_keeps_what_was_known_at_ctrl_c(tmp_path, monkeypatch):
     def stopped(self, solver, deadline, tell):
         raise KeyboardInterrupt
 
@@ -159,7 +116,7 @@ def test_a_sum_is_in_the_certificate_and_cannot_be_made_to_say_more(
 ):
     monkeypatch.setattr(exact, "_SEARCH_SECONDS", 0.0)
     monkeypatch.setattr(exact, "_BATCH_SECONDS", 5.0)
-    monkeypatch.setattr(plurality, "_LARGEST", 0)
+    monkeypatch.setattr(exact, "_LARGEST_PROGRAMME", 0)
     votes, truth = random_ballots(np.random.default_rng(3), 150, 14, 3)
     write_ballots(Ballots(votes, truth, 3, origin=Origin(families=sizes)), tmp_path / "b.npz")
     vote = "hash_bagging(V)" if sizes else "dpa(V)"

@@ -7,15 +7,15 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from leaveout.bab.votes import collective_plurality
-from leaveout.bab.votes.collective_exact import worst_attack
-from leaveout.bab.votes.collective_kernels import counters_of
-from leaveout.bab.votes.collective_plurality import PluralityProblem, search
+import leaveout.bab.votes.collective as exact
+import leaveout.bab.votes.search as searching
+from leaveout.bab.votes.collective import worst_attack
+from leaveout.bab.votes.search import search
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.collective import collective_problem, lost_points, stakes_of
-from leaveout.encoders.votes.plurality import plurality_radii, tally
+from leaveout.encoders.votes.programme import choices_in, most_lost_problem
 from leaveout.solvers import Status, find_solver
 
+from support.counted import plurality_radii, stake_of, tally
 from support.votes import random_ballots
 
 
@@ -51,19 +51,21 @@ def cases(seed, count):
         yield votes, truth.astype(np.int32), labels, budget, offsets
 
 
-def test_search_equals_enumeration():
+@pytest.mark.parametrize("few", [None, 0.0])
+def test_search_equals_enumeration(few, monkeypatch):
+    if few is not None:  # so that trees are grown even where all attacks are soon tried
+        monkeypatch.setattr(searching, "FEW", few)
+        monkeypatch.setattr(searching, "_PATIENCE", np.inf)
     different = 0
-    for votes, truth, labels, budget, offsets in cases(0, 1_500):
-        tallied = tally(votes, labels)
-        stakes = stakes_of(votes, truth, tallied, budget, offsets)
-        found = search(stakes)
+    for votes, truth, labels, budget, offsets in cases(0, 500):
+        stake = stake_of(votes, truth, labels, budget, offsets)
+        found = search(stake)
         worst = enumerated(votes, truth, labels, budget, offsets)
         assert found.lost == found.upper == worst
-        different += worst < stakes.at_stake
-        assert len(found.units) <= budget
-        freed = stakes.reach[list(found.units)].ravel()
-        assert len(lost_points(votes, truth, tallied, freed)) == worst
-    assert different > 50
+        different += worst < stake.count
+        assert len(found.choices) <= budget
+        assert len(stake.lost_points(np.array(found.choices, np.int64))) == worst
+    assert different > 20
 
 
 def test_every_attack_in_turn_equals_the_search_by_bounds(monkeypatch):
@@ -71,35 +73,27 @@ def test_every_attack_in_turn_equals_the_search_by_bounds(monkeypatch):
     for _ in range(60):
         parts, labels = int(rng.integers(4, 15)), int(rng.integers(2, 6))
         votes, truth = random_ballots(rng, int(rng.integers(1, 300)), parts, labels)
-        budget = int(rng.integers(1, min(parts, 5) + 1))
-        stakes = stakes_of(votes, truth, tally(votes, labels), budget)
-        monkeypatch.setattr(collective_plurality, "_MOST_WORDS", 0.0)
-        expected = search(stakes)
-        monkeypatch.setattr(collective_plurality, "_MOST_WORDS", 1e9)
-        monkeypatch.setattr(collective_plurality, "_BRIEF", 0.0)
-        found = search(stakes)
+        stake = stake_of(votes, truth, labels, int(rng.integers(1, min(parts, 5) + 1)))
+        expected = search(stake)
+        with monkeypatch.context() as patch:
+            patch.setattr(searching, "FEW", 0.0)
+            patch.setattr(searching, "_PATIENCE", np.inf)
+            found = search(stake)
         assert (found.lost, found.upper) == (expected.lost, expected.upper)
-        freed = stakes.reach[list(found.units)].ravel()
-        assert len(lost_points(votes, truth, tally(votes, labels), freed)) == found.lost
-        order = rng.permutation(parts)
-        counters, units = counters_of(stakes, order), np.full(budget, -1)
-        if len(stakes.needs):
-            best = 0
-            for first in range(parts):
-                best = counters.task(first, units, best)
-            assert best == expected.lost
 
 
 def test_milp_equals_search():
     solver = find_solver("highs")
     for votes, truth, labels, budget, offsets in cases(1, 200):
-        stakes = stakes_of(votes, truth, tally(votes, labels), budget, offsets)
-        if not len(stakes.needs):
+        stake = stake_of(votes, truth, labels, budget, offsets)
+        if not len(stake.needs):
             continue
-        found = search(stakes)
-        outcome = solver.solve(collective_problem(stakes))
+        found = search(stake)
+        outcome = solver.solve(most_lost_problem(stake))
         assert outcome.status is Status.OPTIMAL
         assert outcome.solution.objective == pytest.approx(found.lost, abs=1e-6)
+        choices = choices_in(stake, outcome.solution.point)
+        assert len(stake.lost_points(choices)) == found.lost
 
 
 def test_larger_cases_agree_with_the_milp():
@@ -107,24 +101,22 @@ def test_larger_cases_agree_with_the_milp():
     rng = np.random.default_rng(2)
     for _ in range(6):
         votes, truth = random_ballots(rng, 25, 15, 4)
-        stakes = stakes_of(votes, truth, tally(votes, 4), 3)
-        outcome = solver.solve(collective_problem(stakes))
-        assert outcome.solution.objective == pytest.approx(search(stakes).lost, abs=1e-6)
+        stake = stake_of(votes, truth, 4, 3)
+        outcome = solver.solve(most_lost_problem(stake))
+        assert outcome.solution.objective == pytest.approx(search(stake).lost, abs=1e-6)
 
 
 def test_a_member_that_is_wrong_already_still_helps_the_attacker():
     votes, truth = np.array([[1, 1, 0], [2, 1, 0]], np.int32), np.array([1, 0], np.int32)
-    found = worst_attack(
-        PluralityProblem(stakes_of(votes, truth, tally(votes, 3), 1)), find_solver("highs")
-    )
-    assert found.attack.lost == (0, 1)
+    found = worst_attack(stake_of(votes, truth, 3, 1), find_solver("highs"))
+    assert found.lost == (0, 1)
     assert found.lower == found.upper == 2
 
 
 def test_a_tie_goes_to_the_smaller_label():
     votes, truth = np.array([[1, 1, 1, 1]], np.int32), np.array([1], np.int32)
-    assert search(stakes_of(votes, truth, tally(votes, 2), 2)).lost == 1
-    assert search(stakes_of(votes, truth, tally(votes, 2), 1)).lost == 0
+    assert search(stake_of(votes, truth, 2, 2)).lost == 1
+    assert search(stake_of(votes, truth, 2, 1)).lost == 0
 
 
 def test_points_that_survive_any_attack_are_left_out():
@@ -132,40 +124,36 @@ def test_points_that_survive_any_attack_are_left_out():
     votes, truth = random_ballots(rng, 200, 21, 5)
     tallied = tally(votes, 5)
     for budget in (1, 3, 7):
-        stakes = stakes_of(votes, truth, tallied, budget)
+        stake = stake_of(votes, truth, 5, budget)
         falls = (plurality_radii(tallied) < budget) & (tallied.predictions == truth)
-        assert np.unique(stakes.points).tolist() == np.flatnonzero(falls).tolist()
+        assert np.unique(stake.points).tolist() == np.flatnonzero(falls).tolist()
 
 
 def test_out_of_time_the_bound_is_sound_and_said_to_be_one():
     rng = np.random.default_rng(4)
     votes, truth = random_ballots(rng, 150, 40, 5)
-    stakes = stakes_of(votes, truth, tally(votes, 5), 6)
-    exact = search(stakes)
-    assert exact.lost == exact.upper < stakes.at_stake
-    found = worst_attack(
-        PluralityProblem(stakes), find_solver("highs"), deadline=Deadline.after(0.0)
-    )
-    assert found.lower <= exact.lost <= found.upper
+    stake = stake_of(votes, truth, 5, 6)
+    known = search(stake)
+    assert known.lost == known.upper < stake.count
+    found = worst_attack(stake, find_solver("highs"), deadline=Deadline.after(0.0))
+    assert found.lower <= known.lost <= found.upper
     assert found.reason.startswith("time")
     assert found.lower < found.upper
 
 
 def test_a_milp_takes_over_from_the_search(monkeypatch):
-    import leaveout.bab.votes.collective_exact as exact
-
     monkeypatch.setattr(exact, "_SEARCH_SECONDS", 0.0)
     for votes, truth, labels, budget, offsets in cases(5, 40):
-        stakes = stakes_of(votes, truth, tally(votes, labels), budget, offsets)
-        found = worst_attack(PluralityProblem(stakes), find_solver("highs"))
-        assert found.lower == found.upper == search(stakes).lost
+        stake = stake_of(votes, truth, labels, budget, offsets)
+        found = worst_attack(stake, find_solver("highs"))
+        assert found.lower == found.upper == search(stake).lost
         assert found.reason == ""
 
 
 def test_the_milp_is_sparse():
     rng = np.random.default_rng(6)
     votes, truth = random_ballots(rng, 600, 30, 10)
-    stakes = stakes_of(votes, truth, tally(votes, 10), 10)
-    problem = collective_problem(stakes)
-    assert len(stakes.needs) > 2_000
-    assert problem.matrix.nnz < 4 * stakes.gains.size + 8 * len(stakes.needs)
+    stake = stake_of(votes, truth, 10, 10)
+    problem = most_lost_problem(stake)
+    assert len(stake.needs) > 2_000
+    assert problem.matrix.nnz < 4 * stake.gains.size + 8 * len(stake.needs)

@@ -7,9 +7,8 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from leaveout.bab.votes.collective_plurality import PluralityProblem, search
-from leaveout.encoders.votes.collective import stakes_of
-from leaveout.encoders.votes.plurality import family_attack, family_radii, recount, tally
+from leaveout.bab.votes.search import search
+from leaveout.encoders.votes.programme import choices_in, most_lost_problem
 from leaveout.errors import BallotError, LeaveoutError
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.schemes import label_radii
@@ -21,6 +20,7 @@ from leaveout.solvers import Status, find_solver
 from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
+from support.counted import recounted, stake_of, tally, vote_of_arrays
 from support.votes import random_ballots
 
 
@@ -58,18 +58,17 @@ def cases(count):
 def test_radii_are_those_of_every_choice_of_members():
     several = 0
     for votes, labels, sizes in cases(60):
-        tallied = tally(votes, labels)
-        found = family_radii(votes, tallied, sizes)
-        counted = label_radii(votes, labels, sizes=sizes).min(axis=1)
-        assert np.array_equal(counted, found)
+        found = label_radii(votes, labels, sizes=sizes).min(axis=1)
+        vote = vote_of_arrays("hash_bagging", votes, labels, families=sizes)
+        assert np.array_equal(vote.radii().lower, found)
         for point, ballot in enumerate(votes):
             assert not falls(ballot, labels, sizes, found[point])
             assert falls(ballot, labels, sizes, found[point] + 1)
-            attack = family_attack(votes, tallied, sizes, point)
+            attack = vote.attack(point)
             assert attack.edits == found[point] + 1
-            assert recount(ballot, labels, attack) == attack.after != attack.before
+            assert recounted(ballot, labels, attack) == attack.after != attack.before
             family = np.repeat(np.arange(len(sizes)), sizes)
-            assert np.bincount(family[list(attack.members)]).max() <= attack.edits
+            assert np.bincount(family[list(attack.poisoned)]).max() <= attack.edits
         several += len(sizes) > 1
     assert several > 20
 
@@ -77,27 +76,23 @@ def test_radii_are_those_of_every_choice_of_members():
 def test_the_milp_of_families_loses_what_the_search_does():
     less = 0
     for votes, labels, sizes in cases(40):
-        tallied = tally(votes, labels)
-        stakes = stakes_of(votes, tallied.predictions, tallied, 1, sizes=sizes)
-        if not len(stakes.needs):
+        stake = stake_of(votes, tally(votes, labels).predictions, labels, 1, sizes=sizes)
+        if not len(stake.needs):
             continue
-        found, problem = search(stakes), PluralityProblem(stakes)
-        outcome = find_solver("highs").solve(problem.programme(0))
+        found = search(stake)
+        outcome = find_solver("highs").solve(most_lost_problem(stake))
         assert outcome.status is Status.OPTIMAL
         assert round(outcome.dual_bound) == found.lost == found.upper
-        units = problem.attack_in(outcome.solution.point)
-        assert len(problem.lost_to(units)) == found.lost
-        less += found.lost < stakes.at_stake
+        assert len(stake.lost_points(choices_in(stake, outcome.solution.point))) == found.lost
+        less += found.lost < stake.count
     assert less
 
 
 def test_one_family_is_a_plain_partition_and_two_are_twice_as_weak():
     votes = np.zeros((1, 12), np.int32)
-    tallied = tally(votes, 2)
-    assert family_radii(votes, tallied, (12,)) == [6]
-    assert family_radii(votes, tallied, (6, 6)) == [3]
     # The last family may have fewer members than its hash has values.
-    assert family_radii(votes, tallied, (10, 2)) == [4]
+    for sizes, radius in (((12,), 6), ((6, 6), 3), ((10, 2), 4)):
+        assert label_radii(votes, 2, sizes=sizes).min() == radius
 
 
 @pytest.mark.parametrize(
@@ -128,7 +123,7 @@ def test_other_votes_refuse_its_ballots_here_and_in_the_checker(tmp_path, origin
         refuse_for_edits(ballots, spread=True)
     assert str(told.value) == snapshot
     refuse_for_edits(ballots, families=True)
-    with pytest.raises(Rejected, match="families"):
+    with pytest.raises(Rejected, match="each family"):
         refuse_for_relabels(ballots)
 
 

@@ -11,8 +11,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from leaveout.bab.votes.finite import finite_published
-from leaveout.encoders.votes.plurality import plurality_radii, tally
 from leaveout.errors import BallotError, TrainingError
 from leaveout.models.votes import (
     Assumption,
@@ -22,6 +20,8 @@ from leaveout.models.votes import (
     read_samples,
     write_ballots,
 )
+
+from support.counted import finite_published, plurality_radii, tally
 
 VOTES = np.array([[0, 1, 2], [2, 2, 1]], dtype=np.int32)
 TRUTH = np.array([0, 2], dtype=np.int32)

@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from numba import njit
 
-from leaveout.bab.votes.finite import (
-    attack,
-    bracket_radius,
-    finite_attack,
-    finite_exact,
-    finite_published,
-    least_whole,
-    solve,
-)
-from leaveout.bab.votes.finite_weights import weighted_bound
-from leaveout.encoders.votes import finite
-from leaveout.encoders.votes.finite import checked_row, finite_problem
-from leaveout.errors import SpecError
+import leaveout.bab.votes.fewest as fewest
+from leaveout.bab.votes.fewest import least_whole
+from leaveout.deadline import NEVER, Deadline
+from leaveout.encoders.votes.programme import fewest_choices_problem
 from leaveout.solvers import Outcome, Solution, Solver, Status, find_solver
+
+from support.counted import finite_exact, finite_published, passing_stake, vote_of_arrays
 
 
 def ballots(rng, members, labels):
@@ -38,7 +29,7 @@ def spread(rng, members, most):
 
 
 def case(rng, most=9):
-    labels, members = int(rng.integers(2, 6)), int(rng.integers(1, most + 1))
+    labels, members = int(rng.integers(2, 6)), int(rng.integers(2, most + 1))
     return ballots(rng, members, labels), labels, spread(rng, members, 4)
 
 
@@ -49,13 +40,10 @@ def hard():
     return votes, 3, np.sort(rng.choice(60, 10, replace=False))
 
 
-def bare(bracket):
-    """Forget everything but the point itself."""
-    edits, members = np.ones_like(bracket.edits), len(bracket.votes)
-    edits[bracket.best] = members + 1
-    every = np.arange(members, dtype=np.int32)
-    other = np.full_like(bracket.votes, int(bracket.best == 0))
-    return replace(bracket, edits=edits, cheapest=members, buckets=every, turned=other)
+def bounds_at(votes, labels, offsets):
+    """Return bounds of one answer before any search."""
+    vote = vote_of_arrays("finite_aggregation", votes[None], labels, offsets=offsets)
+    return vote.fewest(0)
 
 
 @njit
@@ -118,7 +106,7 @@ def least_edits(votes, labels, offsets, target):
 def test_radii_are_those_of_every_attack():
     rng = np.random.default_rng(1)
     seen = set()
-    for _ in range(4000):
+    for _ in range(1000):
         votes, labels, offsets = case(rng)
         radius = least_edits(votes, labels, offsets, -1) - 1
         published = finite_published(votes[None], labels, offsets)[0]
@@ -143,50 +131,32 @@ def test_radii_are_those_of_every_attack_where_all_buckets_overlap():
     assert above > 5
 
 
-def test_programmes_weights_and_attacks_agree_with_every_attack_on_a_label():
+def test_programmes_agree_with_every_attack_on_a_label():
     rng = np.random.default_rng(2)
     solver = find_solver()
-    tight = loose = unfit = 0
-    for _ in range(150):
+    for _ in range(60):
         votes, labels, offsets = case(rng, most=12)
-        _, spots, best, gap = checked_row(votes, labels, offsets)
-        edits, hits = np.zeros(labels, np.int64), np.zeros((labels, len(votes)), np.int32)
-        finite.published_edits(votes, spots, best, gap, hits, edits)
-        for label in set(range(labels)) - {best}:
-            fewest = least_edits(votes, labels, offsets, label)
-            outcome = solver.solve(finite_problem(votes, labels, offsets, label))
-            assert round(outcome.solution.objective) == fewest
-            short = solver.solve(finite_problem(votes, labels, offsets, label, most=fewest - 1))
+        before, members = int(np.bincount(votes, minlength=labels).argmax()), len(votes)
+        for label in set(range(labels)) - {before}:
+            least = least_edits(votes, labels, offsets, label)
+            stake = passing_stake(votes, labels, label, members, tuple(offsets.tolist()))
+            outcome = solver.solve(fewest_choices_problem(stake, 0, members))
+            assert round(outcome.solution.objective) == least
+            short = solver.solve(fewest_choices_problem(stake, 0, least - 1))
             assert short.status is Status.INFEASIBLE
-            gain = 1 + (votes == best).astype(np.int64) - (votes == label)
-            question = (gain, spots, int(gap[label]))
-            proved, _ = weighted_bound(*question, 0, len(votes), 80)
-            assert edits[label] <= proved <= fewest
-            same, fit = weighted_bound(*question, fewest, fewest + 1, 80)
-            assert same == fewest
-            left = finite_problem(votes, labels, offsets, label, most=fewest, fit=fit)
-            assert solver.solve(left).status is Status.OPTIMAL
-            unfit += (~fit).sum()
-            found = attack(*question, 0, len(votes), 100)
-            assert len(found) >= fewest
-            tight += len(found) == fewest
-            loose += len(found) > fewest
-    assert tight > 20 * loose
-    assert unfit > 100
 
 
-def test_programmes_close_what_cheap_bounds_leave_open():
+@pytest.mark.parametrize("work", [0.0, 2e7])
+def test_trees_and_programmes_close_what_greedy_attacks_leave_open(monkeypatch, work):
+    monkeypatch.setattr(fewest, "_WORK", work)
     votes, labels, offsets = hard()
-    known = (0, len(votes) - 1)
-    loose = bracket_radius(votes, labels, offsets, known, None)
-    assert loose.lower < loose.upper
-    solve(loose, None, find_solver(), None)
-    assert loose.lower == loose.upper
-    # Without any cheap bound, programmes alone find the same.
-    alone = bare(loose)
-    solve(alone, None, find_solver(), None)
-    assert (alone.lower, alone.upper) == (loose.lower, loose.upper)
-    assert finite_exact(votes[None], labels, offsets) == (loose.lower, loose.upper)
+    found = bounds_at(votes, labels, offsets)
+    found.search(None)
+    assert work or found.lower < found.upper
+    found.solve(None, find_solver(), NEVER)
+    assert found.lower == found.upper == least_edits(votes, labels, offsets, -1) - 1
+    stake = found.stake_at(len(found.choices))
+    assert len(stake.lost_points(found.choices))
 
 
 class Stopped(Solver):
@@ -204,30 +174,32 @@ class Stopped(Solver):
         return Outcome(Status.STOPPED, point, self.bound)
 
 
-def test_bounds_stay_apart_when_the_time_runs_out():
+def test_bounds_stay_apart_when_the_time_runs_out(monkeypatch):
     votes, labels, offsets = hard()
     radius = int(finite_exact(votes[None], labels, offsets)[0][0])
+    monkeypatch.setattr(fewest, "_WORK", 0.0)
     for solver, seconds in ((Stopped(-np.inf), None), (Stopped(0.5), 60.0), (None, 0.0)):
         lower, upper = finite_exact(votes[None], labels, offsets, solver=solver, seconds=seconds)
         assert lower[0] <= radius <= upper[0]
         assert lower[0] < upper[0]
-        buckets, _ = finite_attack(votes, labels, offsets, solver=solver, seconds=seconds)
-        assert len(buckets) == upper[0] + 1
 
 
-def test_an_attack_that_fails_when_counted_again_bounds_nothing():
+def test_an_attack_that_fails_when_counted_again_bounds_nothing(monkeypatch):
+    monkeypatch.setattr(fewest, "_WORK", 0.0)
     votes, labels, offsets = hard()
     point = np.zeros(2 * len(votes))
     point[3] = 1.0
-    bracket = bracket_radius(votes, labels, offsets, (0, 59), None)
-    before, liar = bracket.upper, Stopped(-np.inf, point)
-    solve(bracket, None, liar, None)
+    found, liar = bounds_at(votes, labels, offsets), Stopped(-np.inf, point)
+    found.search(None)
+    before = found.lower, found.upper
+    found.solve(None, liar, NEVER)
     assert liar.problems
-    assert bracket.upper == before
+    assert (found.lower, found.upper) == before
 
 
 def test_a_dual_bound_counts_only_as_far_as_a_solver_can_be_trusted():
-    problem = finite_problem(np.array([0, 0, 0, 1]), 2, [0, 1], 1)
+    stake = passing_stake(np.array([0, 0, 0, 1], np.int32), 2, 1, 4, (0, 1))
+    problem = fewest_choices_problem(stake, 0, 4)
     for bound, least in ((3.0, 3), (3 + 1e-5, 3), (3.01, 4), (2.4, 3), (-np.inf, -np.inf)):
         assert least_whole(problem, Stopped(bound), None) == (least, None)
 
@@ -245,50 +217,35 @@ def test_what_is_needed_is_decided_without_closing_the_rest():
         assert ((upper < need) == (radii < need)).all()
 
 
-def test_no_more_is_closed_than_is_needed():
+def test_no_more_is_closed_than_is_needed(monkeypatch):
+    monkeypatch.setattr(fewest, "_WORK", 0.0)
     votes, labels, offsets = hard()
-    radius = int(finite_exact(votes[None], labels, offsets)[0][0])
-    loose = bracket_radius(votes, labels, offsets, (0, 59), None)
-    idle = Stopped(-np.inf)
+    loose, idle = bounds_at(votes, labels, offsets), Stopped(-np.inf)
+    loose.search(None)
+    assert loose.lower < loose.upper
     for need in (loose.lower, loose.upper + 1):
         lower, upper = finite_exact(votes[None], labels, offsets, need=need, solver=idle)
         assert lower[0] < upper[0]
     assert not idle.problems
-    solve(bare(loose), loose.upper, idle, None)
+    loose.solve(loose.upper, idle, Deadline.after(60.0))
     assert idle.problems
     assert all(problem.row_upper[-1] == loose.upper + 0.5 for problem in idle.problems)
-    lower, upper = finite_exact(votes[None], labels, offsets, need=loose.upper)
-    assert (lower[0] >= loose.upper) == (radius >= loose.upper)
-    assert (upper[0] < loose.upper) == (radius < loose.upper)
-
-
-def test_given_bounds_are_where_it_starts(snapshot):
-    votes, labels, offsets = hard()
-    radius = int(finite_exact(votes[None], labels, offsets)[0][0])
-    idle = Stopped(-np.inf)
-    bounds = finite_exact(votes[None], labels, offsets, solver=idle, lower=[radius], upper=[radius])
-    assert bounds == (radius, radius)
-    assert not idle.problems
-    for wrong in ({"lower": [radius + 9]}, {"upper": [0]}):
-        with pytest.raises(SpecError, match="contradict"):
-            finite_exact(votes[None], labels, offsets, solver=idle, **wrong)
-    for odd in ([1, 2], [0.5]):
-        with pytest.raises(SpecError) as told:
-            finite_exact(votes[None], labels, offsets, lower=odd)
-        assert str(told.value) == snapshot
 
 
 def test_an_attack_of_one_bucket_more_changes_the_prediction():
     rng = np.random.default_rng(4)
-    for _ in range(250):
-        labels, members = int(rng.integers(2, 6)), int(rng.integers(1, 25))
+    for _ in range(150):
+        labels, members = int(rng.integers(2, 6)), int(rng.integers(2, 25))
         votes, offsets = ballots(rng, members, labels), spread(rng, members, 4)
-        buckets, turned = finite_attack(votes, labels, offsets)
-        lower, _ = finite_exact(votes[None], labels, offsets)
-        assert len(buckets) == len(set(buckets.tolist())) == lower[0] + 1
-        reached = {(h + s) % members for h in buckets.tolist() for s in offsets.tolist()}
-        assert set(np.flatnonzero(turned != votes).tolist()) <= reached
+        vote = vote_of_arrays("finite_aggregation", votes[None], labels, offsets=offsets)
+        attack = vote.attack(0)
+        assert attack.edits == len(set(attack.poisoned)) == vote.radii().lower[0] + 1
+        reached = {(h + s) % members for h in attack.poisoned for s in offsets.tolist()}
+        assert set(attack.members) <= reached
+        turned = votes.copy()
+        turned[list(attack.members)] = attack.votes
         before, after = (np.bincount(each, minlength=labels).argmax() for each in (votes, turned))
+        assert (before, after) == (attack.before, attack.after)
         assert before != after
 
 
@@ -310,44 +267,4 @@ def test_a_bucket_a_member_is_the_plurality_radius():
     expected = gap.min(axis=1) // 2
     for offset in (0, 7):
         assert (finite_published(votes, 5, [offset]) == expected).all()
-        assert (np.stack(finite_exact(votes, 5, [offset], seconds=0)) == expected).all()
-
-
-def test_no_points_have_no_radii():
-    none = np.zeros((0, 4), int)
-    assert finite_published(none, 2, [0, 1]).shape == (0,)
-    assert finite_exact(none, 2, [0, 1])[1].shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("votes", "labels", "offsets"),
-    [
-        ([0, 1, 1], 2, [0]),
-        ([[]], 2, [0]),
-        ([[0, 1, 2]], 2, [0]),
-        ([[0, 1, -1]], 2, [0]),
-        ([[0.0, 1.0]], 2, [0]),
-        ([[0, 0, 0]], 1, [0]),
-        ([[0, 1, 1]], 2, []),
-        ([[0, 1, 1]], 2, [[0, 1]]),
-        ([[0, 1, 1]], 2, [0.5]),
-        ([[0, 1, 1]], 2, [1, 1]),
-        ([[0, 1, 1]], 2, [0, 3]),
-        ([[0, 1, 1]], 2, [-1]),
-    ],
-)
-def test_bad_ballots_are_refused_with_one_error(votes, labels, offsets, snapshot):
-    for function in (finite_published, finite_exact):
-        with pytest.raises(SpecError) as told:
-            function(np.array(votes), labels, offsets)
-        assert str(told.value) == snapshot
-
-
-def test_bad_targets_are_refused(snapshot):
-    for target in (0, 2, -1):
-        with pytest.raises(SpecError) as told:
-            finite_problem(np.array([0, 0, 1]), 2, [0], target)
-        assert str(told.value) == snapshot
-    with pytest.raises(SpecError) as told:
-        finite_problem(np.array([0, 0, 1]), 2, [0], 1, least=2, most=1)
-    assert str(told.value) == snapshot
+        assert (np.stack(finite_exact(votes, 5, [offset])) == expected).all()

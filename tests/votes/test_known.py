@@ -5,24 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leaveout.bab.votes import thresholds as collective_known
-from leaveout.bab.votes.collective_exact import worst_attack
-from leaveout.bab.votes.thresholds import KnownProblem, search
+import leaveout.bab.votes.collective as collective
+from leaveout.bab.votes.collective import worst_attack
+from leaveout.bab.votes.search import search
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.plurality import tally
-from leaveout.encoders.votes.thresholds import (
-    affordable_losses,
-    known_levels,
-    known_problem,
-    known_stakes_of,
-)
+from leaveout.encoders.votes.programme import choices_in, most_lost_problem
 from leaveout.errors import LeaveoutError
+from leaveout.kernel.schemes import threshold_stake
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import Status, find_solver
 from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from attacks.known_truth import Known
+from support.counted import tally
 from support.votes import random_ballots
 
 CERTIFIED = "dpa(V, members = certified)"
@@ -39,6 +35,11 @@ def cases(seed, count):
         yield votes, truth, labels, thresholds, int(rng.integers(0, 7))
 
 
+def stake_of(votes, truth, labels, thresholds, budget):
+    right = tally(votes, labels).predictions == truth
+    return threshold_stake(votes, thresholds, labels, right, budget)
+
+
 def most_lost(votes, truth, labels, thresholds, budget):
     case = {"votes": votes, "truth": truth, "labels": labels, "thresholds": thresholds}
     known = Known(case | {"hash_reads_label": None})
@@ -49,28 +50,26 @@ def test_search_and_milp_equal_enumeration():
     solver, less = find_solver("highs"), 0
     for number, (votes, truth, labels, thresholds, budget) in enumerate(cases(0, 160)):
         worst = most_lost(votes, truth, labels, thresholds, budget)
-        stakes = known_stakes_of(votes, truth, tally(votes, labels), thresholds, budget)
-        found = search(stakes)
+        stake = stake_of(votes, truth, labels, thresholds, budget)
+        found = search(stake)
         assert found.lost == found.upper == worst
-        assert len(found.units) <= budget
-        spent = np.bincount(np.array(found.units, int), minlength=votes.shape[1])
-        assert len(affordable_losses(votes, truth, thresholds, spent)) == worst
-        less += worst < len(np.unique(stakes.points))
-        if number % 4 == 0 and len(stakes.needs):
-            outcome = solver.solve(known_problem(stakes, known_levels(stakes)))
+        choices = np.array(found.choices, np.int64)
+        assert stake.cost[choices].sum() <= budget
+        assert len(stake.lost_points(choices)) == worst
+        less += worst < stake.count
+        if number % 4 == 0 and len(stake.needs):
+            outcome = solver.solve(most_lost_problem(stake))
             assert outcome.status is Status.OPTIMAL
             assert outcome.solution.objective == pytest.approx(worst, abs=1e-6)
-            units = KnownProblem(stakes).attack_in(outcome.solution.point)
-            assert len(units) <= budget
-            assert len(KnownProblem(stakes).lost_to(units)) == worst
+            assert len(stake.lost_points(choices_in(stake, outcome.solution.point))) == worst
     assert less > 5
 
 
 def test_a_milp_takes_over_from_the_search(monkeypatch):
-    monkeypatch.setattr(collective_known, "_BRIEF", 0.0)
+    monkeypatch.setattr(collective, "_SEARCH_SECONDS", 0.0)
     for votes, truth, labels, thresholds, budget in cases(1, 12):
-        stakes = known_stakes_of(votes, truth, tally(votes, labels), thresholds, budget)
-        found = worst_attack(KnownProblem(stakes), find_solver("highs"))
+        stake = stake_of(votes, truth, labels, thresholds, budget)
+        found = worst_attack(stake, find_solver("highs"))
         assert found.lower == found.upper == most_lost(votes, truth, labels, thresholds, budget)
 
 
@@ -79,18 +78,18 @@ def test_out_of_time_the_bound_is_sound():
     votes, truth = random_ballots(rng, 60, 12, 3)
     thresholds = rng.integers(1, 4, (60, 12, 3)).astype(np.int32)
     np.put_along_axis(thresholds, votes[:, :, None], 0, axis=2)
-    stakes = known_stakes_of(votes, truth, tally(votes, 3), thresholds, 5)
-    exact = search(stakes)
+    stake = stake_of(votes, truth, 3, thresholds, 5)
+    exact = search(stake)
     assert exact.lost == exact.upper
-    found = worst_attack(KnownProblem(stakes), find_solver("highs"), Deadline.after(0.0))
+    found = worst_attack(stake, find_solver("highs"), Deadline.after(0.0))
     assert found.lower <= exact.lost <= found.upper
 
 
 def test_half_of_the_points_are_the_same_question_about_these():
     for votes, truth, labels, thresholds, budget in cases(4, 30):
         some = np.arange(0, len(votes), 2)
-        stakes = known_stakes_of(votes, truth, tally(votes, labels), thresholds, budget)
-        found = search(KnownProblem(stakes).only(some).stakes)
+        stake = stake_of(votes, truth, labels, thresholds, budget)
+        found = search(stake.of_pairs(np.isin(stake.points, some)))
         assert found.lost == most_lost(votes[some], truth[some], labels, thresholds[some], budget)
 
 

@@ -8,7 +8,6 @@ from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from leaveout.encoders.votes.plurality import tally
 from leaveout.errors import TrainingError
 from leaveout.models.votes import (
     PartRecipe,
@@ -21,6 +20,7 @@ from leaveout.models.votes import (
 from leaveout.models.votes.learners import Learner
 from leaveout.models.votes.member import label_scores
 
+from support.counted import tally
 from support.parts import LINEAR, TREE, cancer
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leaveout.bab.votes.finite import finite_published
-from leaveout.encoders.votes.plurality import plurality_radii, tally
 from leaveout.models.votes import read_ballots
 
+from support.counted import finite_published, plurality_radii, tally
 from support.parts import invoke
 from support.snapshots import passages
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.plurality import plurality_attack, plurality_radii, recount, tally
-from leaveout.encoders.votes.threat import UNBOUNDED, Threat, cost_of
-from leaveout.encoders.votes.thresholds import knapsack_attack, knapsack_radius
-from leaveout.models.ballots import UNREACHABLE
+from leaveout.kernel.counting import FAR
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.schemes import threshold_radii
+from leaveout.kernel.threats import reach_of
+from leaveout.models.ballots import UNREACHABLE, Ballots, Origin
 
+from support.counted import plurality_radii, recounted, tally, vote_of_arrays
 from support.votes import every_count, every_vote, random_ballots
 
 
@@ -65,10 +67,10 @@ def test_one_part_more_than_the_radius_changes_the_answer():
         tallied = tally(votes, labels)
         radii = plurality_radii(tallied)
         for point in range(3):
-            attack = plurality_attack(votes, tallied, point)
+            attack = vote_of_arrays("dpa", votes, labels).attack(point)
             assert attack.edits == len(set(attack.members)) == radii[point] + 1
             assert attack.before == tallied.predictions[point]
-            assert recount(votes[point], labels, attack) == attack.after != attack.before
+            assert recounted(votes[point], labels, attack) == attack.after != attack.before
 
 
 def thresholds_of(rng, votes, labels, *, never):
@@ -91,18 +93,21 @@ def test_knapsack_is_the_cheapest_of_every_attack():
         costs = thresholds[0][np.arange(parts), others]
         possible = (costs != UNREACHABLE).all(axis=1)
         wrong = possible & (counts.argmax(axis=1) != tallied.predictions[0])
-        cheapest = int(costs.sum(axis=1)[wrong].min()) if wrong.any() else UNBOUNDED + 1
-        assert knapsack_radius(votes, thresholds, tallied, 0) == cheapest - 1
-        attack = knapsack_attack(votes, thresholds, tallied, 0)
+        cheapest = int(costs.sum(axis=1)[wrong].min()) if wrong.any() else FAR + 1
+        radius = int(threshold_radii(votes, labels, thresholds)[0])
+        assert radius == min(cheapest - 1, FAR)
+        attack = vote_of_arrays("thresholds", votes, labels, thresholds=thresholds)
+        attack = attack.against("edits")[0].attack(0)
         if attack is None:
             unbounded += 1
-            assert cheapest == UNBOUNDED + 1
+            assert cheapest == FAR + 1
             continue
         assert attack.edits == cheapest
-        assert recount(votes[0], labels, attack) == attack.after != attack.before
-        spent = thresholds[0][list(attack.members), list(attack.votes)]
-        assert (spent > 0).all()
-        assert spent.sum() == cheapest
+        assert recounted(votes[0], labels, attack) == attack.after != attack.before
+        spent = np.bincount(np.array(attack.poisoned), minlength=parts)
+        paid = thresholds[0][list(attack.members), list(attack.votes)]
+        assert (paid <= spent[list(attack.members)]).all()
+        assert (paid > 0).all()
     assert unbounded > 30
 
 
@@ -112,17 +117,20 @@ def test_members_that_survive_nothing_make_a_plain_plurality():
         votes, _ = random_ballots(rng, 4, parts, labels)
         thresholds = np.ones((*votes.shape, labels), np.int32)
         np.put_along_axis(thresholds, votes[:, :, None], 0, axis=2)
-        tallied = tally(votes, labels)
-        radii = [knapsack_radius(votes, thresholds, tallied, point) for point in range(4)]
-        assert radii == plurality_radii(tallied).tolist()
+        radii = threshold_radii(votes, labels, thresholds)
+        assert radii.tolist() == plurality_radii(tally(votes, labels)).tolist()
 
 
 def test_what_a_change_reaches_follows_from_the_hash():
     def parts(threat, reads):
-        cost = cost_of(threat, hash_reads_label=reads)
-        return None if cost is None else cost.parts
+        origin = Origin(hash_reads_label=reads)
+        held = Ballots(np.zeros((1, 2), np.int32), np.zeros(1, np.int32), 2, origin=origin)
+        try:
+            return reach_of(held, "dpa", threat)[0]
+        except Rejected:
+            return None
 
-    for threat in (Threat.EDITS, Threat.INSERTIONS, Threat.REMOVALS):
+    for threat in ("edits", "insertions", "removals"):
         assert [parts(threat, reads) for reads in (None, True, False)] == [1, 1, 1]
-    assert [parts(Threat.MODIFICATIONS, reads) for reads in (None, True, False)] == [2, 2, 2]
-    assert [parts(Threat.RELABELS, reads) for reads in (None, True, False)] == [None, 2, 1]
+    assert [parts("modifications", reads) for reads in (None, True, False)] == [2, 2, 2]
+    assert [parts("relabels", reads) for reads in (None, True, False)] == [None, 2, 1]

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_digits
 
-from leaveout.encoders.votes.plurality import tally
 from leaveout.models.votes import (
     PartRecipe,
     divide,
@@ -22,6 +21,8 @@ from leaveout.models.votes import (
     read_ballots,
     samples_from_arrays,
 )
+
+from support.counted import tally
 
 NEAREST = make_learner("KNeighborsClassifier", {"n_neighbors": 1})
 TREE = make_learner("DecisionTreeClassifier", {"max_depth": 4})

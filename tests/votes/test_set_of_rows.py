@@ -9,7 +9,6 @@ import sys
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.plurality import tally
 from leaveout.errors import TrainingError
 from leaveout.models.votes import (
     PartRecipe,
@@ -23,6 +22,7 @@ from leaveout.models.votes import (
 from leaveout.models.votes.features import TableFeatures, column_of
 
 from support import children
+from support.counted import tally
 from support.parts import LINEAR, TREE, cancer, write_table
 
 
@@ -71,6 +71,7 @@ import hashlib, sys
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from leaveout.models.votes import PartRecipe, hold_election, make_learner, samples_from_arrays
+from support.counted import tally
 X, y = load_breast_cancer(return_X_y=True)
 samples = samples_from_arrays(X[:300], y[:300], X[300:], y[300:])
 for name, scale in ((None, False), (sys.argv[2], True)):

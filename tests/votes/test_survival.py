@@ -13,10 +13,9 @@ import leaveout.models.votes.survival.nearest_kernels as nearest_kernels
 import leaveout.models.votes.survival.ridge as ridge
 import leaveout.models.votes.survival.tree_kernels as tree_kernels
 from leaveout.compiling import watch_compiling
-from leaveout.encoders.votes.plurality import tally
-from leaveout.encoders.votes.threat import UNBOUNDED
-from leaveout.encoders.votes.thresholds import knapsack_radius
 from leaveout.errors import TrainingError
+from leaveout.kernel.counting import FAR
+from leaveout.kernel.schemes import threshold_radii
 from leaveout.models.votes import (
     PartRecipe,
     hold_election,
@@ -37,6 +36,7 @@ from leaveout.verifier.warm_up import KERNELS
 
 from attacks.kind import generator
 from attacks.survival import Survival
+from support.counted import tally
 
 NEAREST = make_learner("nearest", {"k": 3})
 TREE = make_learner("tree", {"depth": 2})
@@ -193,11 +193,7 @@ def elect(data, recipe):
 
 
 def radii(ballots):
-    tallied = tally(ballots.votes, ballots.labels)
-    return [
-        knapsack_radius(ballots.votes, ballots.thresholds, tallied, point)
-        for point in range(ballots.points)
-    ]
+    return threshold_radii(ballots.votes, ballots.labels, ballots.thresholds).tolist()
 
 
 def changed_data(data, against, changes):
@@ -431,4 +427,4 @@ def test_rows_with_a_label_of_none_are_no_ground_for_relabels(snapshot):
         elect((X, y, *tests), PartRecipe(parts=2, learner=NEAREST, survive="relabels"))
     assert str(told.value) == snapshot
     ballots = elect((X, y, *tests), PartRecipe(parts=2, learner=NEAREST, survive="edits")).ballots
-    assert ballots.thresholds is not None and UNBOUNDED not in radii(ballots)
+    assert ballots.thresholds is not None and FAR not in radii(ballots)

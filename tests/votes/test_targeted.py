@@ -8,18 +8,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.plurality import plurality_edits_to, plurality_votes_to
-from leaveout.encoders.votes.threat import UNBOUNDED, Threat
 from leaveout.errors import LeaveoutError
+from leaveout.kernel.counting import FAR
 from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.schemes import plurality_radii_to
 from leaveout.kernel.values import Given
 from leaveout.kernel.votes import Vote as CountedVote
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.run import verify
-from leaveout.verifier.values.votes import KnapsackVote, Vote
+from leaveout.verifier.values.votes import Vote
 from leaveout.verifier.values.votes.targets import toward
 
 from attacks.vote_truth import Truth
+from support.counted import vote_of_arrays
 from support.targeted import cases, vote_of
 from support.votes import every_count, random_ballots
 
@@ -37,11 +38,11 @@ def test_forcing_a_label_takes_the_cheapest_of_all_attacks(name, count):
             radii = known.radii(np.arange(len(case["votes"])))
             for point, ballot in enumerate(truth.ballots):
                 cost = ballot.costs[ballot.answers == target].min(initial=math.inf)
-                expected = UNBOUNDED if math.isinf(cost) else int(cost) - 1
+                expected = FAR if math.isinf(cost) else int(cost) - 1
                 assert radii.lower[point] == radii.upper[point] == expected
                 never += math.isinf(cost)
                 attack = known.attack(point)
-                if 0 <= expected < UNBOUNDED:
+                if 0 <= expected < FAR:
                     forced += 1
                     assert attack is not None
                     assert attack.edits == expected + 1
@@ -62,28 +63,26 @@ def test_forcing_a_label_is_that_of_every_count():
         changed = np.maximum(after - before, 0).sum(axis=1)
         for target in range(labels):
             cheapest = int(changed[after.argmax(axis=1) == target].min())
-            assert plurality_edits_to(before[None].astype(np.int32), target).tolist() == [cheapest]
-            members = plurality_votes_to(votes[0], labels, target)
-            assert len(set(members.tolist())) == cheapest
-            turned = votes[0].copy()
-            turned[members] = target
-            assert np.bincount(turned, minlength=labels).argmax() == target
+            assert plurality_radii_to(votes, labels, target).tolist() == [cheapest - 1]
+            attack = toward(vote_of_arrays("dpa", votes, labels), target).attack(0)
+            assert attack is None if cheapest == 0 else len(attack.poisoned) == cheapest
 
 
 def test_more_than_the_answer_must_be_beaten():
     # With three votes label 2 passes a label of four that stands alone, but not two of them.
-    assert plurality_edits_to(np.array([[4, 0, 0]], np.int32), 2).tolist() == [3]
-    assert plurality_edits_to(np.array([[4, 4, 0]], np.int32), 2).tolist() == [4]
+    for counts, edits in (([4, 0, 0], 3), ([4, 4, 0], 4)):
+        votes = np.repeat(np.arange(3), counts)[None].astype(np.int32)
+        assert plurality_radii_to(votes, 3, 2).tolist() == [edits - 1]
 
 
 def test_thresholds_known_only_from_below_are_no_attack():
     votes = np.zeros((1, 3), np.int32)
     thresholds = np.zeros((1, 3, 2), np.int32)
     thresholds[0, :, 1] = [1, 5, 5]
-    for exact_to, upper in ((None, 5), (4, UNBOUNDED), (5, 5)):
+    for exact_to, upper in ((None, 5), (4, FAR), (5, 5)):
         origin = Origin(thresholds_exact_to=exact_to)
         held = Ballots(votes, np.zeros(1, np.int32), 2, thresholds=thresholds, origin=origin)
-        vote, _ = KnapsackVote(held).against(Threat.EDITS)
+        vote = Vote("thresholds", held)
         radii = toward(vote, 1).radii(np.arange(1))
         assert (radii.lower[0], radii.upper[0]) == (5, upper)
 
@@ -105,23 +104,6 @@ def test_members_of_families_are_refused_in_a_line(tmp_path, snapshot):
     assert str(told.value) == snapshot
 
 
-def test_a_vote_that_is_not_counted_this_way_is_refused_in_a_line(snapshot):
-    class Other(Vote):
-        name = "other"
-        predictions = np.zeros(1, np.int32)
-
-        def radii(self, need=None, seconds=None, points=None):
-            raise NotImplementedError
-
-        def attack(self, point, seconds=None):
-            raise NotImplementedError
-
-    votes = np.zeros((1, 2), np.int32)
-    with pytest.raises(LeaveoutError) as told:
-        toward(Other(Ballots(votes, np.zeros(1, np.int32), 2)), 1)
-    assert str(told.value) == snapshot
-
-
 def test_the_share_is_of_points_that_are_answered_otherwise(tmp_path, snapshot):
     rng = np.random.default_rng(3)
     checked = 0
@@ -132,7 +114,7 @@ def test_the_share_is_of_points_that_are_answered_otherwise(tmp_path, snapshot):
         write_ballots(Ballots(votes, truth, labels, origin=origin), tmp_path / "b.npz")
         target, edits, label = (int(rng.integers(n)) for n in (labels, 4, labels))
         counts = np.stack([np.bincount(row, minlength=labels) for row in votes])
-        survive = [int(plurality_edits_to(row[None].astype(np.int32), target)[0]) for row in counts]
+        survive = plurality_radii_to(votes, labels, target) + 1
         answers = counts.argmax(axis=1)
         for among, part in ((truth >= 0, ""), (truth == label, f', label = "{"abc"[label]}"')):
             others = among & (answers != target)

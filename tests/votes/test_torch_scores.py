@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.run_off import run_off_predictions
 from leaveout.errors import BallotError
+from leaveout.kernel.schemes import run_off_answers
 from leaveout.models.votes import read_ballots
 
 torch = pytest.importorskip("torch")
@@ -56,7 +56,7 @@ def test_votes_are_the_highest_scores_the_smaller_label_on_a_tie(
     assert read.labels == LABELS
     held = read.scores_of("a run-off")
     assert np.array_equal(held, scores.detach().double().numpy())
-    assert len(run_off_predictions(read.votes, held, LABELS)) == POINTS
+    assert len(run_off_answers(read.votes, held, LABELS)) == POINTS
 
 
 def test_scores_that_are_no_numbers_leave_ballots_without_run_offs(tmp_path, monkeypatch, snapshot):

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 
 from leaveout.bab.votes.search import WORK, TooLongError, sum_hint, write_tree
-from leaveout.kernel.ballots import Ballots as KernelBallots
-from leaveout.kernel.ballots import Origin
 from leaveout.kernel.counting import Stake
 from leaveout.kernel.values import Arrays, Ask
-from leaveout.kernel.votes import Kind, Vote
-from leaveout.models.ballots import Ballots
 
 
 def answer(what: str, known: Arrays) -> Arrays:
@@ -33,14 +27,6 @@ def hints(work: float) -> Ask:
         return write_tree(stake, int(known["upper"]), work, trusting=True) or {}
 
     return reply
-
-
-def kernel_vote(kind: Kind, ballots: Ballots, threat: str = "edits") -> Vote:
-    """Return a vote as the kernel counts it."""
-    names = [each.name for each in fields(Origin) if each.name != "assumptions"]
-    origin = Origin(**{name: getattr(ballots.origin, name) for name in names})
-    held = ballots.votes, ballots.truth, ballots.labels, ballots.scores, ballots.thresholds
-    return Vote(kind, KernelBallots(*held, origin, ballots.source), threat)
 
 
 def _stake_of(known: Arrays) -> Stake:

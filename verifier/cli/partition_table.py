@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.encoders.votes.plurality import plurality_radii, tally
+from leaveout.kernel.counting import counts_of
+from leaveout.kernel.schemes import answers_of, label_radii
 
 if TYPE_CHECKING:
     from leaveout.models.votes import Ballots, PartitionReport
@@ -95,14 +96,9 @@ def _radii(ballots: Ballots) -> tuple[str, NDArray[np.int32]]:
     Without a search, every member that a change may reach counts as changed. -1 means a wrong
     answer.
     """
-    origin, tallied = ballots.origin, tally(ballots.votes, ballots.labels)
-    if origin.offsets:
-        from leaveout.bab.votes.finite import finite_published
-
-        radii = finite_published(ballots.votes, ballots.labels, np.array(origin.offsets))
-    else:
-        radii = plurality_radii(tallied) // max(1, len(origin.families))
-    right = tallied.predictions == ballots.truth
+    origin, votes, labels = ballots.origin, ballots.votes, ballots.labels
+    radii = label_radii(votes, labels, origin.offsets or (0,), origin.families).min(axis=1)
+    right = answers_of(counts_of(votes, labels)) == ballots.truth
     change = "relabels" if origin.method == "ss_dpa" else "edits"
     return change, np.where(right, radii, -1).astype(np.int32)
 

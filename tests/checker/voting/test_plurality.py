@@ -55,7 +55,7 @@ def test_thresholds_are_spent_in_every_way():
         thresholds = rng.integers(1, 6, (4, parts, labels)).astype(np.int32)
         thresholds[rng.random(thresholds.shape) < 0.3] = -1
         np.put_along_axis(thresholds, votes[:, :, None], 0, axis=2)
-        found = threshold_radii(votes, thresholds, labels)
+        found = threshold_radii(votes, labels, thresholds)
         for row, costs, radius in zip(votes, thresholds, found, strict=True):
             least = FAR + 1
             for cast in product(range(labels), repeat=parts):

@@ -8,7 +8,6 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 
-from leaveout.encoders.votes.run_off import run_off_exact, run_off_predictions
 from leaveout.kernel import votes as functions
 from leaveout.kernel.ballots import Ballots
 from leaveout.kernel.numbers import Rejected
@@ -79,18 +78,13 @@ def test_winners_and_radii_are_those_of_every_attack():
             assert radii[j] == least_edits(ballots, labels) - 1
 
 
-def test_larger_run_offs_agree_with_another_way_to_count():
+def test_more_edits_change_what_fewer_do():
     rng = np.random.default_rng(1)
     for _ in range(60):
         parts, labels = int(rng.integers(2, 40)), int(rng.integers(2, 7))
         votes, _ = random_ballots(rng, 20, parts, labels)
         scores = scored(rng, votes, labels, ties=bool(rng.integers(2)))
         radii = run_off_radii(votes, scores, labels)
-        assert radii.tolist() == run_off_exact(votes, scores, labels).tolist()
-        assert (
-            run_off_answers(votes, scores, labels).tolist()
-            == run_off_predictions(votes, scores, labels).tolist()
-        )
         edits = rng.integers(0, parts + 1, 20)
         assert (run_off_falls(votes, scores, labels, edits) == (edits > radii)).all()
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from leaveout.bab.votes.search import TooLongError
-from leaveout.encoders.votes.run_off import run_off_predictions
 from leaveout.kernel import schemes
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.schemes import published_run_offs, run_off_answers, run_off_stake
@@ -73,7 +72,7 @@ def test_what_takes_too_long_is_left(monkeypatch):
     votes, _ = random_ballots(rng, 30, 15, 3)
     scores = rng.random((30, 15, 3))
     np.put_along_axis(scores, votes[:, :, None], 2.0, axis=2)
-    answers = run_off_predictions(votes, scores, 3).astype(np.int64)
+    answers = run_off_answers(votes, scores, 3)
     stake = run_off_stake(votes, scores, 3, answers, np.arange(30), 3)
     for work in (1.0, 1.1 * stake.gains.size):
         with pytest.raises(TooLongError):

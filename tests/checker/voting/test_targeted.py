@@ -11,8 +11,10 @@ from leaveout.kernel.counting import FAR
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.schemes import plurality_radii_to
 from leaveout.kernel.values import Given
-from leaveout.verifier.certify.votes import answer, kernel_vote
+from leaveout.kernel.votes import Vote as CountedVote
+from leaveout.verifier.certify.votes import answer
 from leaveout.verifier.values.votes.targets import toward
+from leaveout.verifier.values.votes.vote import kernel_ballots
 
 from attacks.vote_truth import Truth
 from support.targeted import cases, held_of, vote_of
@@ -30,7 +32,7 @@ def test_bounds_are_those_of_every_attack(name, count):
     kind = "thresholds" if name == "certified" else name
     for case in cases(6, count, name):
         truth, vote = Truth(case), vote_of(case)
-        checked = kernel_vote(kind, held_of(case))
+        checked = CountedVote(kind, kernel_ballots(held_of(case)))
         for target in range(case["labels"]):
             known = toward(vote, target)
             points = np.arange(len(case["votes"]))
@@ -68,7 +70,9 @@ def test_no_prices_prove_more_than_is_so():
                 proof["prices"] *= 2**40
             tried += 1
             try:
-                lower, upper = bounds_to(kernel_vote("thresholds", held), target, proof)
+                lower, upper = bounds_to(
+                    CountedVote("thresholds", kernel_ballots(held)), target, proof
+                )
             except Rejected:
                 rejected += 1
                 continue
@@ -90,7 +94,7 @@ def test_arrays_of_another_shape_are_rejected(name):
             wrong = wrong[..., :-1]
         with pytest.raises(Rejected):
             given = {**proof, name: wrong}
-            bounds_to(kernel_vote("thresholds", held), 0, given)
+            bounds_to(CountedVote("thresholds", kernel_ballots(held)), 0, given)
 
 
 def test_a_label_that_is_answered_needs_no_edit():

@@ -10,50 +10,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.deadline import Deadline
-from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat
 from leaveout.errors import BallotError, SolverError
+from leaveout.kernel.counting import FAR
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.threats import THREATS, is_spread, refuse_for_edits, refuse_for_relabels
+from leaveout.kernel.votes import Kind
 from leaveout.models.ballots import Ballots, read_ballots
 from leaveout.solvers import Feature, SolverProcess, find_solver
 from leaveout.specs.deciders import Arguments, Bounds, Decided, Evidence
-from leaveout.verifier.values.votes import (
-    CountedVote,
-    FamilyVote,
-    FiniteVote,
-    KnapsackVote,
-    PluralityVote,
-    RelabelVote,
-    RunOffVote,
-    SpreadRunOffVote,
-    Vote,
-)
 from leaveout.verifier.values.votes.accuracy import accuracy_of, worst_of
 from leaveout.verifier.values.votes.proofs import (
-    SpreadProof,
-    SpreadRunOffProof,
+    SurvivalProof,
     collective_arrays,
     collective_unproved,
-    spread_proof,
-    spread_run_off_proof,
 )
 from leaveout.verifier.values.votes.sentences import (
     attack_evidence,
     chosen_note,
     collective_evidence,
     curve_of,
-    fit_for_edits,
-    fit_for_relabels,
-    is_spread,
     note_of,
     targeted_attack_evidence,
     targeted_evidence,
     untargeted_evidence,
-    vote_against,
     with_declared_hash,
 )
 from leaveout.verifier.values.votes.targets import Toward, toward
 from leaveout.verifier.values.votes.vote import (
+    Cost,
     Radii,
+    Vote,
     counted_points,
+    kernel_ballots,
     label_asked,
     label_with_name,
     name_of,
@@ -63,7 +51,7 @@ from leaveout.verifier.values.votes.vote import (
 def robustness_to(
     given: Arguments,
     vote: Vote,
-    threat: Threat,
+    threat: str,
     count: int,
     cost: Cost,
     reason: Callable[[], str],
@@ -167,50 +155,50 @@ def ballots(given: Arguments) -> Ballots:
 
 def dpa(given: Arguments) -> Vote:
     """Count ballots of a partition."""
-    read = _ballots(given)
     certified = _word(given, "members") == "certified"
-    fit_for_edits(read, certified=certified)
-    return KnapsackVote(read) if certified else PluralityVote(read)
+    return _counted(given, "thresholds" if certified else "dpa", certified=certified)
 
 
 def ss_dpa(given: Arguments) -> Vote:
     """Count ballots of members that see all points, but the labels of one part only."""
-    read = _ballots(given)
-    fit_for_relabels(read)
-    return RelabelVote(read)
+    return _counted(given, "ss_dpa")
 
 
 def finite_aggregation(given: Arguments) -> Vote:
     """Count ballots of members over which each point is spread."""
-    read = _ballots(given)
-    fit_for_edits(read, spread=True)
-    return FiniteVote(
-        read, proving_solver(given.solver), _word(given, "certificate") == "published"
-    )
+    return _counted(given, "finite_aggregation", spread=True)
 
 
 def hash_bagging(given: Arguments) -> Vote:
     """Count ballots of several families, in each of which an edit changes one member."""
-    read = _ballots(given)
-    fit_for_edits(read, families=True)
-    return FamilyVote(read)
+    return _counted(given, "hash_bagging", families=True)
 
 
 def run_off(given: Arguments) -> Vote:
     """Hold run-offs over ballots with scores, for parts or for spread samples."""
+    spread = is_spread(kernel_ballots(_ballots(given)))
+    return _counted(given, "spread_run_off" if spread else "run_off", spread=True)
+
+
+def _counted(given: Arguments, kind: Kind, **expected: bool) -> Vote:
+    """Return ballots counted by a scheme; refuse those that it does not fit."""
     read = _ballots(given)
-    fit_for_edits(read, spread=True)
-    published = _word(given, "certificate") == "published"
-    if is_spread(read):
-        return SpreadRunOffVote(read, proving_solver(given.solver), published)
-    return RunOffVote(read, published)
+    try:
+        if kind == "ss_dpa":
+            refuse_for_relabels(kernel_ballots(read))
+        else:
+            refuse_for_edits(kernel_ballots(read), **expected)
+    except Rejected as error:
+        raise BallotError(str(error)) from None
+    solver = proving_solver(given.solver) if expected.get("spread") else None
+    return Vote(kind, read, solver, _word(given, "certificate") == "published")
 
 
 def certified_accuracy(given: Arguments) -> Bounds:
     """Return the share of points that stay right, each attacked separately."""
     vote = _vote(given)
     threat, count = _threat(given)
-    vote, cost = vote_against(vote, threat)
+    vote, cost = vote.against(threat)
     edits = cost.edits(count)
     counted = counted_points(given, vote.ballots)
     radii = vote.radii(need=edits, seconds=given.seconds, points=_places(counted))
@@ -233,24 +221,24 @@ def collective_accuracy(given: Arguments) -> Bounds:
     """Return the share of points that stay right under one joint attack."""
     vote = _vote(given)
     threat, count = _threat(given)
-    vote, cost = vote_against(vote, threat)
+    vote, cost = vote.against(threat)
     deadline = Deadline.after(given.seconds)
     edits = cost.edits(count)
     counted = counted_points(given, vote.ballots)
     with proving_solver(given.solver) as solver:
-        found = worst_of(vote, edits, solver, deadline, _places(counted), given.say)
+        found = worst_of(vote, edits, solver, deadline, counted, given.say)
     given.interrupted = found.interrupted
     if given.proving:
         given.unproved = collective_unproved(vote, counted, edits, found)
     given.prove(lambda: collective_arrays(found))
     right, points = int(np.count_nonzero(vote.right & counted)), int(np.count_nonzero(counted))
     numbers = np.arange(vote.ballots.points)
-    safe, kept = ~np.isin(numbers, found.points), ~np.isin(numbers, found.attack.lost)
+    safe, kept = ~np.isin(numbers, found.points), ~np.isin(numbers, found.lost)
     together = right - found.upper, right - found.lower
     note = note_of(vote, threat, cost) + chosen_note(vote)
     if found.upper > found.lower:
         note += (
-            f"\nfor {count:,} {threat.value}, one attack loses at least {found.lower:,} and at "
+            f"\nfor {count:,} {threat}, one attack loses at least {found.lower:,} and at "
             f"most {found.upper:,} points; the upper end comes from {found.proof}"
         )
     return Bounds(
@@ -258,7 +246,7 @@ def collective_accuracy(given: Arguments) -> Bounds:
         Fraction(together[1], points),
         reason=found.reason,
         note=note,
-        evidence=lambda: collective_evidence(vote, counted, found.attack),
+        evidence=lambda: collective_evidence(vote, counted, found),
         accuracy=accuracy_of(vote, threat, count, counted, safe, kept, together),
     )
 
@@ -267,7 +255,7 @@ def median_radius(given: Arguments) -> Bounds:
     """Return how many changes half of all points survive, answered right."""
     vote = _vote(given)
     threat = _against(given, vote)
-    vote, cost = vote_against(vote, threat)
+    vote, cost = vote.against(threat)
     deadline = Deadline.after(given.seconds)
     counted = counted_points(given, vote.ballots)
     radii = vote.radii(need=0, seconds=given.seconds, points=_places(counted))
@@ -307,7 +295,7 @@ def median_radius(given: Arguments) -> Bounds:
 def targeted_robustness(given: Arguments) -> Bounds:
     """Return the share of points that no change turns into a label."""
     threat, count = _threat(given)
-    vote, cost = vote_against(_vote(given), threat)
+    vote, cost = _vote(given).against(threat)
     return robustness_to(given, vote, threat, count, cost, lambda: _reason(vote))
 
 
@@ -320,7 +308,7 @@ def radius(given: Arguments) -> Bounds:
     """Return how many changes leave one answer unchanged."""
     vote = _vote(given)
     threat = _against(given, vote)
-    vote, cost = vote_against(vote, threat)
+    vote, cost = vote.against(threat)
     point = _point(given, vote)
     found = None
     if "to" in given:
@@ -400,9 +388,9 @@ def _places(counted: NDArray[np.bool_]) -> NDArray[np.int64] | None:
     return None if counted.all() else np.flatnonzero(counted)
 
 
-def _threat(given: Arguments) -> tuple[Threat, int]:
-    (name,) = (threat for threat in Threat if threat.value in given)
-    return name, int(given.number(name.value))
+def _threat(given: Arguments) -> tuple[str, int]:
+    (name,) = (threat for threat in THREATS if threat in given)
+    return name, int(given.number(name))
 
 
 def _prove_spread(
@@ -414,38 +402,29 @@ def _prove_spread(
     falling: int,
 ) -> None:
     """Store proofs of which spread answers survive; other votes are recounted."""
-    at = np.flatnonzero(counted)
-    if not given.proving:
+    if not given.proving or not vote.is_spread:
         return
-    if isinstance(vote, SpreadRunOffVote):
-        found: SpreadProof | SpreadRunOffProof
-        found = spread_run_off_proof(vote, radii, at, survived, falling)
-    elif isinstance(vote, FiniteVote):
-        found = spread_proof(vote, radii, at, survived, falling)
-    else:
-        return
+    found = SurvivalProof(vote)
+    found.gather(radii, np.flatnonzero(counted), survived, falling, vote.fewest)
     if found.missing:
         points = "1 point" if found.missing == 1 else f"{found.missing:,} points"
         given.unproved = f"no proof was found of how many changes {points} survive"
     given.prove(found.arrays)
 
 
-def _against(given: Arguments, vote: Vote) -> Threat:
-    default = Threat.RELABELS if isinstance(vote, RelabelVote) else Threat.EDITS
+def _against(given: Arguments, vote: Vote) -> str:
     word = _word(given, "against")
-    return default if word is None else Threat(word)
+    return ("relabels" if vote.kind == "ss_dpa" else "edits") if word is None else word
 
 
 def _units(low: int, high: int, cost: Cost) -> tuple[int, float]:
     """Return how many changes a range of edits allows; -1 stays."""
     lower = low // cost.parts if low >= 0 else low
     upper = high // cost.parts if high >= 0 else high
-    return lower, math.inf if high == UNBOUNDED else upper
+    return lower, math.inf if high == FAR else upper
 
 
 def _reason(vote: Vote) -> str:
-    if isinstance(vote, FiniteVote | RunOffVote) and vote.published:
+    if vote.published:
         return _PUBLISHED
-    if isinstance(vote, CountedVote) and vote.gap:
-        return f"numerical: {vote.gap}"
-    return _LATE
+    return f"numerical: {vote.gap}" if vote.gap else _LATE

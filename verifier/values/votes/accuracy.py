@@ -5,22 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leaveout.arrays import Bools
-from leaveout.bab.votes.collective_exact import CollectiveBounds, worst_attack
+from leaveout.bab.votes.collective import CollectiveBounds, worst_attack
 from leaveout.deadline import NEVER, Deadline
-from leaveout.encoders.votes.threat import Threat
-from leaveout.errors import BallotError
 from leaveout.solvers import CanSolve
 from leaveout.specs.deciders import Accuracy, LabelAccuracy, Say, discard_message
-from leaveout.verifier.values.votes.schemes import CountedVote
 from leaveout.verifier.values.votes.vote import Vote, name_of
 
 
 def accuracy_of(
     vote: Vote,
-    threat: Threat,
+    threat: str,
     count: int,
     counted: Bools,  # shape (points,)
     certain: Bools,  # shape (points,)
@@ -48,7 +44,7 @@ def accuracy_of(
     return Accuracy(
         votes=vote.name,
         file=ballots.source,
-        unit=threat.value,
+        unit=threat,
         count=count,
         together=together is not None,
         points=ballots.points,
@@ -68,36 +64,21 @@ def worst_of(
     edits: int,
     solver: CanSolve,
     deadline: Deadline = NEVER,
-    points: NDArray[np.int64] | None = None,
+    counted: Bools | None = None,
     say: Say = discard_message,
 ) -> CollectiveBounds:
-    """Return bounds on how many points one joint attack loses."""
-    problem = vote.together(edits)
-    if problem is None:
-        raise BallotError(
-            "an attack on all points at once can be certified for dpa, ss_dpa, "
-            f"finite_aggregation, run_off and hash_bagging, not for {vote.name}"
-        )
-    shown, gap = None, ""
-    if isinstance(vote, CountedVote):
-        shown, gap = vote.lower_bound_problem(edits), f"numerical: {vote.known.gap}"
-    if points is not None:
-        problem = problem.only(points)
-        shown = None if shown is None else shown.only(points)
-    if shown is None:
-        found = worst_attack(problem, solver, deadline, say)
-    else:
-        # What an attack may do and what one is known to do are two questions.
-        found = worst_attack(problem, solver, Deadline.after(deadline.share(2)), say)
-        ended = Deadline.after(0.0) if found.interrupted else deadline
-        other = worst_attack(shown, solver, ended, say)
-        reason = (found.reason or gap) if found.upper > other.lower else ""
-        stopped = found.interrupted or other.interrupted
-        found = replace(found, attack=other.attack, reason=reason, interrupted=stopped)
-    recounted = vote.lost_to(found.attack.units)
-    if points is not None:
-        counted = set(points.tolist())
-        recounted = tuple(point for point in recounted if point in counted)
-    if recounted != found.attack.lost:
-        raise AssertionError(f"an attack loses {len(recounted)} points, not {found.lower}")
-    return found
+    """Return bounds on how many of the points that count one joint attack loses."""
+    counted = np.ones(vote.ballots.points, np.bool_) if counted is None else counted
+    stake = vote.stake(counted, edits)
+    if not vote.gap:
+        return worst_attack(stake, solver, deadline, say)
+    # What an attack may do and what one is known to do are two questions.
+    found = worst_attack(stake, solver, Deadline.after(deadline.share(2)), say)
+    ended = Deadline.after(0.0) if found.interrupted else deadline
+    other = worst_attack(vote.stake(counted, edits, surely=True), solver, ended, say)
+    upper = max(found.upper, other.lower)
+    reason = (found.reason or f"numerical: {vote.gap}") if upper > other.lower else ""
+    stopped = found.interrupted or other.interrupted
+    return replace(
+        found, units=other.units, lost=other.lost, upper=upper, reason=reason, interrupted=stopped
+    )

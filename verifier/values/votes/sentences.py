@@ -8,20 +8,14 @@ import msgspec
 import numpy as np
 
 from leaveout.arrays import Bools
-from leaveout.encoders.votes.collective import CollectiveAttack
-from leaveout.encoders.votes.plurality import Attack
-from leaveout.encoders.votes.threat import UNBOUNDED, Cost, Threat, cost_of
+from leaveout.bab.votes.collective import CollectiveBounds
 from leaveout.errors import BallotError
+from leaveout.kernel.counting import FAR
 from leaveout.models.ballots import Ballots
 from leaveout.specs.deciders import Curve, Evidence
-from leaveout.verifier.values.votes.schemes import (
-    CountedVote,
-    FamilyVote,
-    KnapsackVote,
-    RelabelVote,
-)
+from leaveout.verifier.values.votes.attacks import Attack
 from leaveout.verifier.values.votes.targets import Toward
-from leaveout.verifier.values.votes.vote import Radii, Vote, label_with_name
+from leaveout.verifier.values.votes.vote import Cost, Radii, Vote, label_with_name
 
 
 def with_declared_hash(
@@ -58,77 +52,6 @@ def with_declared_hash(
     return replace(ballots, origin=msgspec.structs.replace(origin, **said)) if said else ballots
 
 
-def is_spread(ballots: Ballots) -> bool:
-    """Return whether an edit may reach several members, as in Finite Aggregation."""
-    return ballots.origin.method == "finite_aggregation" or len(ballots.origin.offsets) > 1
-
-
-def fit_for_edits(
-    ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
-) -> None:
-    """Raise if edits reach more members than a vote allows for."""
-    method, source = ballots.origin.method, ballots.source
-    if not certified:
-        _several_parts(ballots)
-    if method == "ss_dpa":
-        raise BallotError(
-            f"{source}: its members were trained as in SS-DPA, each on all points, so one edit "
-            "reaches them all; certify ss_dpa against relabels"
-        )
-    if not spread and is_spread(ballots):
-        raise BallotError(
-            f"{source}: one edit reaches {_several(ballots)} members (Finite Aggregation); certify "
-            "finite_aggregation"
-        )
-    if not families and (method == "hash_bagging" or len(ballots.origin.families) > 1):
-        raise BallotError(
-            f"{source}: one edit reaches a member of each family (hash bagging); certify "
-            "hash_bagging"
-        )
-
-
-def fit_for_relabels(ballots: Ballots) -> None:
-    """Raise if a relabel may reach more than one member."""
-    _several_parts(ballots)
-    origin, source = ballots.origin, ballots.source
-    if origin.hash_reads_label:
-        raise BallotError(
-            f"{source}: the hash that divided the training set reads labels, so a relabel may "
-            "move a sample to another part; divide with a hash of the sample alone"
-        )
-    if origin.distinct_samples is False:
-        raise BallotError(
-            f"{source}: some rows of the training set are the same sample, so a relabel may "
-            "reach two parts; merge them first (Levine and Feizi, appendix G)"
-        )
-    if is_spread(ballots):
-        raise BallotError(
-            f"{source}: one relabel reaches {_several(ballots)} members (Finite Aggregation); "
-            "certify finite_aggregation, relabels = ..."
-        )
-    if origin.method == "hash_bagging" or len(origin.families) > 1:
-        raise BallotError(
-            f"{source}: one relabel reaches a member of each family (hash bagging); certify "
-            "hash_bagging, relabels = ..."
-        )
-
-
-def vote_against(vote: Vote, threat: Threat) -> tuple[Vote, Cost]:
-    """Return a vote against one kind of change, and that change's cost."""
-    if isinstance(vote, KnapsackVote):
-        return vote.against(threat)
-    if isinstance(vote, RelabelVote) and vote.ballots.origin.method in (None, "ss_dpa"):
-        return vote, Cost(1, "members see all samples, but the labels of their own part only")
-    cost = cost_of(threat, hash_reads_label=vote.ballots.origin.hash_reads_label)
-    if cost is None:
-        raise BallotError(
-            f"{vote.ballots.source} does not state whether its hash reads labels, so it is not "
-            "known what a relabel reaches; write ballots(..., hash = label_independent), or "
-            "hash = reads_label"
-        )
-    return vote, cost
-
-
 def rests_on(ballots: Ballots, relabels: bool = False) -> tuple[str, ...]:
     """Return the unchecked assumptions on ballots, one sentence each."""
     origin, source = ballots.origin, ballots.source
@@ -152,18 +75,6 @@ def rests_on(ballots: Ballots, relabels: bool = False) -> tuple[str, ...]:
     )
 
 
-def _several_parts(ballots: Ballots) -> None:
-    if ballots.parts == 1:
-        raise BallotError(
-            f"{ballots.source}: 1 part: one change could change every answer; certify dpa(..., "
-            "members = certified), which uses its thresholds, or train on at least 2 parts"
-        )
-
-
-def _several(ballots: Ballots) -> str:
-    return str(len(ballots.origin.offsets) or "several")
-
-
 _MOST_POINTS = 200
 """Of a curve."""
 _LISTED = 12
@@ -171,22 +82,22 @@ _SECONDS = 60.0
 """For an attack that shows a refutation."""
 
 
-def note_of(vote: Vote, threat: Threat, cost: Cost) -> str:
+def note_of(vote: Vote, threat: str, cost: Cost) -> str:
     """Return notes on what one change reaches, why, and on which assumptions."""
     parts = f"{_count_noun(cost.parts, 'part')} of the training set"
     if vote.unit != "part":
         parts += f" and {cost.parts * len(vote.ballots.origin.offsets)} members"
-    elif isinstance(vote, FamilyVote):
-        parts = f"{_count_noun(cost.parts, 'part')} of each of {len(vote.sizes)} families"
-    reach = f"{threat.value}: each changes at most {parts}: {cost.why}"
+    elif vote.kind == "hash_bagging":
+        parts = f"{_count_noun(cost.parts, 'part')} of each of {len(vote.counted.sizes)} families"
+    reach = f"{threat}: each changes at most {parts}: {cost.why}"
     group = vote.ballots.origin.group_words
     reach += f"; {group}" if group else ""
-    return "\n".join((reach, *rests_on(vote.ballots, isinstance(vote, RelabelVote))))
+    return "\n".join((reach, *rests_on(vote.ballots, vote.kind == "ss_dpa")))
 
 
 def chosen_note(vote: Vote) -> str:
     """Return a note on what a joint attack assumes of members with thresholds."""
-    if not isinstance(vote, CountedVote):
+    if vote.kind != "thresholds":
         return ""
     return (
         "\nan attack on all points uses the thresholds of each point separately: refuted means "
@@ -196,14 +107,14 @@ def chosen_note(vote: Vote) -> str:
 
 
 def untargeted_evidence(
-    vote: Vote, radii: Radii, counted: Bools, threat: Threat, count: int, edits: int
+    vote: Vote, radii: Radii, counted: Bools, threat: str, count: int, edits: int
 ) -> Evidence:
     """Return which points fall to an attack each, and the hardest one's attack."""
     falls = np.flatnonzero(counted & radii.right & (radii.upper < edits))
     words = _wrong(vote, counted)
     if not len(falls):
         return Evidence(words)
-    words += f"{'; ' if words else ''}{len(falls):,} correct ones fall to {count:,} {threat.value}"
+    words += f"{'; ' if words else ''}{len(falls):,} correct ones fall to {count:,} {threat}"
     attack = vote.attack(int(falls[radii.upper[falls].argmax()]), _SECONDS)
     if attack is None or attack.edits > edits:
         return Evidence(words)
@@ -217,7 +128,7 @@ def attack_evidence(vote: Vote, point: int) -> Evidence:
 
 
 def targeted_evidence(
-    known: Toward, radii: Radii, counted: Bools, threat: Threat, count: int, edits: int
+    known: Toward, radii: Radii, counted: Bools, threat: str, count: int, edits: int
 ) -> Evidence:
     """Return how many points can be forced to a label, and an attack on one."""
     falls = np.flatnonzero(counted & (radii.upper < edits))
@@ -226,7 +137,7 @@ def targeted_evidence(
     label = label_with_name(known.vote.ballots, known.target)
     words = (
         f"{len(falls):,} of {_count_noun(int(np.count_nonzero(counted)), 'point')} can be made to "
-        f"answer {label} with {count:,} {threat.value}"
+        f"answer {label} with {count:,} {threat}"
     )
     attack = known.attack(int(falls[radii.upper[falls].argmax()]))
     if attack is None or attack.edits > edits:
@@ -249,32 +160,32 @@ def targeted_attack_evidence(known: Toward, point: int) -> Evidence:
     return Evidence(words, {"point": point, "answer": known.target})
 
 
-def collective_evidence(vote: Vote, counted: Bools, attack: CollectiveAttack) -> Evidence:
+def collective_evidence(vote: Vote, counted: Bools, attack: CollectiveBounds) -> Evidence:
     """Return the counted points that one joint attack loses."""
     words = _wrong(vote, counted)
     if attack.lost:
         points = _count_noun(len(attack.lost), "point")
         words += f"{'; ' if words else ''}poisoning {_hit(vote, attack.units)} "
         # Thresholds of single points do not say that one change of a part does it at all of them.
-        words += "may lose" if isinstance(vote, CountedVote) else "loses"
+        words += "may lose" if vote.kind == "thresholds" else "loses"
         words += f" {points}: {_some(attack.lost)}"
-        if isinstance(vote, CountedVote):
+        if vote.kind == "thresholds":
             words += ", as far as thresholds of single points show"
     return Evidence(words, {"poisoned": attack.units, "lost": attack.lost})
 
 
-def curve_of(vote: Vote, radii: Radii, counted: Bools, threat: Threat, cost: Cost) -> Curve:
+def curve_of(vote: Vote, radii: Radii, counted: Bools, threat: str, cost: Cost) -> Curve:
     """Return certified accuracy by number of changes, up to its end."""
     radii = radii.of(counted)
-    known = np.where(radii.upper == UNBOUNDED, radii.lower, radii.upper)
-    reached = known[radii.right & (known != UNBOUNDED)]
+    known = np.where(radii.upper == FAR, radii.lower, radii.upper)
+    reached = known[radii.right & (known != FAR)]
     end = int(reached.max(initial=0)) // cost.parts + 1
     at = tuple(sorted({round(end * i / _MOST_POINTS) for i in range(_MOST_POINTS + 1)}))
     shares = [radii.accuracy(cost.parts * count) for count in at]
     return Curve(
         name=vote.name + _of_label(vote, counted),
         value="certified accuracy",
-        unit=threat.value,
+        unit=threat,
         at=at,
         lower=tuple(float(share.lower) for share in shares),
         upper=tuple(float(share.upper) for share in shares),
@@ -295,9 +206,9 @@ def _of_label(vote: Vote, counted: Bools) -> str:
 
 
 def _attack(vote: Vote, attack: Attack) -> str:
-    unit = "relabel" if isinstance(vote, RelabelVote) else "edit"
-    if isinstance(vote, CountedVote):
-        unit = vote.threat.value.removesuffix("s")
+    unit = "relabel" if vote.kind == "ss_dpa" else "edit"
+    if vote.kind == "thresholds":
+        unit = vote.threat.removesuffix("s")
     turn = "turns" if attack.edits == 1 else "turn"
     return (
         f"test point {attack.point}: {_count_noun(attack.edits, unit)} in "

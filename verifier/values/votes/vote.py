@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from fractions import Fraction
-from typing import Any, ClassVar, TypeAlias
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.votes.collective import CollectiveProblem
-from leaveout.bab.votes.collective_exact import CollectiveBounds
-from leaveout.encoders.votes.plurality import Attack, recount
+from leaveout.bab.votes.fewest import Fewest, attack_on
+from leaveout.deadline import Deadline
 from leaveout.errors import BallotError
+from leaveout.kernel.ballots import Assumption
+from leaveout.kernel.ballots import Ballots as KernelBallots
+from leaveout.kernel.ballots import Origin as KernelOrigin
+from leaveout.kernel.counting import FAR, Stake
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.schemes import published_run_offs, threshold_radii
+from leaveout.kernel.threats import reach_of
+from leaveout.kernel.votes import Kind
+from leaveout.kernel.votes import Vote as Counted
 from leaveout.models.ballots import Ballots
 from leaveout.names import hint
+from leaveout.solvers import CanSolve
 from leaveout.specs.deciders import Arguments
+from leaveout.verifier.values.votes.attacks import Attack, attack_with
+
+Wide: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -62,58 +73,229 @@ class Radii:
         return int(certified[half - 1]) if len(certified) >= half else -1
 
 
-class Vote(ABC):
-    """The rule that turns members' votes into an answer, and its robustness."""
+_MOST_LABELS = 500
+"""Of a run-off."""
 
-    name: ClassVar[str]  # as in a specification
-    unit: ClassVar[str] = "part"
+_NEEDED = {
+    "finite_aggregation": "the offsets of the spread hash are not known; write ballots(..., "
+    "offsets = [0, 3, 7]), or use dpa if each point reaches one member",
+    "spread_run_off": "the offsets of the spread hash are not known; write ballots(..., offsets = "
+    "[0, 3, 7])",
+    "hash_bagging": "the number of members in each family of hash bagging is not known; write "
+    "ballots(..., families = [50, 50]), or use dpa if each point reaches one member",
+    "thresholds": "no thresholds of members; add an array 'thresholds' (points, parts, labels), or "
+    "remove 'members = certified'",
+}
+"""What is said where ballots lack what a scheme needs."""
 
-    def __init__(self, ballots: Ballots) -> None:
-        self.ballots = ballots
+
+@dataclass(frozen=True)
+class Cost:
+    """The number of edits that one change counts as."""
+
+    parts: int  # parts of the training set that one change can affect
+    why: str
+
+    def edits(self, changes: int) -> int:
+        """Return how many edits a number of changes counts as, at most `FAR`."""
+        return min(self.parts * changes, FAR)
+
+
+def kernel_ballots(ballots: Ballots) -> KernelBallots:
+    """Return ballots as the kernel counts them."""
+    names = [each.name for each in fields(KernelOrigin) if each.name != "assumptions"]
+    assumed = tuple(Assumption(each.text, each.checked) for each in ballots.origin.assumptions)
+    own = {name: getattr(ballots.origin, name) for name in names}
+    origin = KernelOrigin(**own, assumptions=assumed)
+    held = ballots.votes, ballots.truth, ballots.labels, ballots.scores, ballots.thresholds
+    return KernelBallots(*held, origin, ballots.source)
+
+
+class Vote:
+    """Ballots counted by one of the kernel's schemes, and how much poisoning answers survive.
+
+    What is known of radii is kept, and only tightens.
+    """
+
+    def __init__(
+        self,
+        kind: Kind,
+        ballots: Ballots,
+        solver: CanSolve | None = None,
+        published: bool = False,
+        threat: str = "edits",
+    ) -> None:
+        self._refuse(kind, ballots)
+        self.ballots, self.published, self.solver = ballots, published, solver
+        self.counted = Counted(kind, kernel_ballots(ballots), threat)
+        self.kind = kind
         self.learnt: dict[int, object] = {}
+        self._fewest: dict[int, Fewest] = {}
+        self._against: dict[str, Vote] = {}
+
+    @staticmethod
+    def _refuse(kind: Kind, ballots: Ballots) -> None:
+        has = {
+            "finite_aggregation": ballots.origin.offsets,
+            "spread_run_off": ballots.origin.offsets,
+            "hash_bagging": ballots.origin.families,
+            "thresholds": ballots.thresholds is not None,
+        }
+        if "run_off" in kind:
+            ballots.scores_of("a run-off")
+            if ballots.labels > _MOST_LABELS:
+                raise BallotError(
+                    f"{ballots.source}: {ballots.labels:,} labels; a run-off compares every three "
+                    f"of them, so at most {_MOST_LABELS} are supported"
+                )
+        if not has.get(kind, True):
+            raise BallotError(f"{ballots.source}: {_NEEDED[kind]}")
 
     @property
-    @abstractmethod
-    def predictions(self) -> NDArray[np.int32]:
+    def name(self) -> str:
+        """Its name, as in a specification."""
+        return {"thresholds": "dpa, certified members", "spread_run_off": "run_off"}.get(
+            self.kind, self.kind
+        )
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether a unit of an attack reaches several members, whose gains overlap."""
+        return self.counted.scheme.spread
+
+    @property
+    def unit(self) -> str:
+        """What an attack poisons."""
+        return "hash value" if self.is_spread else "part"
+
+    @property
+    def predictions(self) -> NDArray[np.int64]:
         """The answer at each test point, shape (points,)."""
+        return self.counted.answers
 
     @property
     def right(self) -> NDArray[np.bool_]:
         """Whether the true label is answered, shape (points,)."""
-        right: NDArray[np.bool_] = self.predictions == self.ballots.truth
-        return right
+        return self.counted.right
 
-    @abstractmethod
+    def against(self, threat: str) -> tuple[Vote, Cost]:
+        """Return the vote against one kind of change, and what a change costs."""
+        try:
+            cost = Cost(*reach_of(self.counted.ballots, self.kind, threat))
+        except Rejected as error:
+            raise BallotError(str(error)) from None
+        if self.kind != "thresholds":
+            return self, cost
+        if threat not in self._against:
+            self._against[threat] = Vote(self.kind, self.ballots, self.solver, threat=threat)
+        return self._against[threat], cost
+
+    @property
+    def threat(self) -> str:
+        """The kind of change that thresholds are counted against."""
+        return self.counted.threat
+
+    @property
+    def gap(self) -> str:
+        """Why members with thresholds have radii without an upper bound; empty if they do not."""
+        low, high = self.counted.withstood if self.kind == "thresholds" else (None, None)
+        own, origin = self.threat, self.ballots.origin
+        against = origin.thresholds_against or "edits"
+        if low is high or np.array_equal(low, high):  # type: ignore[arg-type]
+            return ""
+        if own == against:
+            return f"thresholds are only exact to {origin.thresholds_exact_to}"
+        told = f"thresholds count {against}, which bound {own} from one side only"
+        known = own in ("insertions", "removals", "relabels")
+        return f"{told}; provide thresholds against {own}" if known else told
+
+    @cached_property
+    def _bounds(self) -> tuple[Wide, Wide]:
+        held, counted = self.ballots, self.counted
+        lower, upper = counted.radii.copy(), counted.radii.copy()
+        if self.published and self.kind == "run_off":
+            lower = published_run_offs(*counted.scored, counted.answers, counted.offsets)
+        if self.is_spread or self.published:
+            upper = np.full(held.points, held.parts - 1)
+        if self.gap:
+            upper = threshold_radii(*counted.cast, counted.withstood[1])
+        return lower, upper
+
     def radii(
         self,
         need: int | None = None,
         seconds: float | None = None,
-        points: NDArray[np.int64] | None = None,
+        points: Wide | None = None,
     ) -> Radii:
-        """Return how many edits each answer survives."""
+        """Return how many edits each answer survives; results are kept.
 
-    @abstractmethod
-    def attack(self, point: int, seconds: float | None = None) -> Attack | None:
+        With ``need``, only whether it is at least that is sought where it takes a search.
+        """
+        lower, upper = self._bounds
+        asked = np.arange(self.ballots.points) if points is None else points
+        deadline, left = Deadline.after(seconds), list[int]()
+        for point in asked.tolist() if self.is_spread and not self.published else ():
+            if deadline.over:
+                break
+            found = self.fewest(point)
+            if not found.is_settled(need):
+                found.search(need, deadline)
+                if not found.is_settled(need):
+                    left.append(point)
+        # The narrowest first; what one leaves of its share is there for the rest.
+        left.sort(key=lambda point: int(upper[point] - lower[point]))
+        for order, point in enumerate(left):
+            assert self.solver is not None
+            share = Deadline.after(deadline.share(len(left) - order))
+            self.fewest(point).solve(need, self.solver, share)
+        for point, each in () if self.published else self._fewest.items():
+            lower[point], upper[point] = each.lower, each.upper
+        return Radii(lower.copy(), upper.copy(), self.right)
+
+    def fewest(self, point: int, target: int | None = None) -> Fewest:
+        """Return the bounds on the units that change an answer, or make a label the answer."""
+
+        def stake_at(budget: int) -> Stake:
+            return self.counted.stake_at(point, budget, target)
+
+        if target is not None:
+            return Fewest(stake_at, 0, np.arange(self.ballots.parts))
+        if point not in self._fewest:
+            lower = int(self._bounds[0][point])
+            self._fewest[point] = Fewest(stake_at, lower, np.arange(self.ballots.parts))
+        return self._fewest[point]
+
+    def attack(
+        self, point: int, seconds: float | None = None, target: int | None = None,
+        edits: int | None = None,
+    ) -> Attack | None:  # fmt: skip
         """Return a recounted attack on a point, or None.
 
         It has one edit more than the point survives if there is time to find it.
         """
+        deadline, counted = Deadline.after(seconds), self.counted
+        if self.is_spread and target is None:
+            known = self.fewest(point)
+            known.search(None, deadline)
+            if self.solver is not None:
+                known.solve(None, self.solver, deadline)
+            return attack_with(counted, point, known.choices)
+        most = 1 + int(self._bounds[1][point]) if edits is None else edits
+        if most > FAR:
+            return None
+        stake = counted.stake_at(point, most, target)
+        choices = attack_on(stake, deadline)
+        if choices is None:
+            return None
+        poisoned = np.repeat(stake.group[choices], stake.cost[choices])
+        return attack_with(counted, point, poisoned, target)
 
-    def together(self, edits: int) -> CollectiveProblem | None:
-        """Return the most that one attack of some edits can do; None if unknown."""
-        return None
+    def stake(self, counted: NDArray[np.bool_], edits: int, surely: bool = False) -> Stake:
+        """Return what one attack on all correct answers that count demands.
 
-    def lost_to(self, units: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the points that a joint attack loses, by a recount, ascending."""
-        raise NotImplementedError
-
-
-def confirm_attack(ballots: Ballots, attack: Attack) -> Attack:
-    """Return an attack; raise if a recount does not confirm it."""
-    answer = recount(ballots.votes[attack.point], ballots.labels, attack)
-    if answer != attack.after or answer == attack.before:
-        raise AssertionError(f"a recount of {attack} results in {answer}")
-    return attack
+        With ``surely``, by thresholds that are known to suffice.
+        """
+        return self.counted.stake(counted, min(edits, self.counted.most_useful), surely)
 
 
 _LISTED = 10
@@ -178,59 +360,3 @@ def label_with_name(ballots: Ballots, label: int) -> str:
 def _some(names: tuple[str, ...]) -> str:
     more = ", ..." if len(names) > _LISTED else ""
     return ", ".join(names[:_LISTED]) + more
-
-
-Arrays: TypeAlias = Mapping[str, NDArray[Any]]
-Wide = NDArray[np.int64]
-
-
-def too_long(found: CollectiveBounds) -> str:
-    """Return that a joint bound takes too long to prove again."""
-    return (
-        f"that no attack loses more than {found.upper:,} points comes from {found.proof}, and "
-        "takes too long to reprove"
-    )
-
-
-@dataclass(eq=False)
-class ShownPoints(ABC):
-    """Proofs that hash values are too few, and attacks."""
-
-    missing: int = 0  # points of which that cannot be shown
-    _attacks: list[tuple[int, Sequence[int] | NDArray[np.int32]]] = field(default_factory=list)
-
-    def gather(
-        self, radii: Radii, points: Wide, survived: int, falling: int, known: Wide | None = None
-    ) -> None:
-        """Add proofs of which answers survive some edits and which do not."""
-        for point in points.tolist():
-            counted = 0 if known is None else max(0, int(known[point]))
-            if counted < survived <= radii.lower[point]:
-                self.survives(point, survived)
-            if radii.upper[point] < falling:
-                units = self.attack(point, falling)
-                if units is None:
-                    self.missing += 1
-                else:
-                    self._attacks.append((point, units))
-
-    def arrays(self) -> Arrays:
-        """Return the proofs as arrays; none if there is nothing to prove."""
-        found = dict(self.survivals())
-        if self._attacks:
-            found["attacks"] = np.array([(at, len(units)) for at, units in self._attacks], np.int64)
-            values = np.concatenate([np.asarray(units) for _, units in self._attacks])
-            found["values"] = values.astype(np.int32)
-        return found
-
-    @abstractmethod
-    def survives(self, point: int, edits: int) -> None:
-        """Add a proof that some edits change no answer, or count it as missing."""
-
-    @abstractmethod
-    def attack(self, point: int, edits: int) -> Sequence[int] | NDArray[np.int32] | None:
-        """Return at most ``edits`` hash values that change an answer, if any."""
-
-    @abstractmethod
-    def survivals(self) -> Arrays:
-        """Return the added proofs as arrays."""
