@@ -46,6 +46,7 @@ class Survivor:
     passes: int = 1  # over its rows' values, to train it once
     keeps_unlabelled: bool = False  # a row whose label is unknown stays in its part
     most_labels: int | None = None  # with which members know it; None: any number
+    most_rows: int | None = None  # of a part, for which its whole numbers stay below 2**63
 
     @property
     def words(self) -> str:
@@ -58,7 +59,7 @@ class Survivor:
         return f"{self.meaning} (--set {'; '.join(settings)})"
 
 
-SURVIVORS: Mapping[str, Survivor] = {
+SURVIVORS: dict[str, Survivor] = {
     "logistic": Survivor(
         "logistic regression",
         {"penalty": Setting(1, 1_000_000, "of squared coefficients")},
@@ -84,6 +85,7 @@ SURVIVORS: Mapping[str, Survivor] = {
         },
         ("removals", "relabels"),
         searched_to=2,
+        most_rows=5_000,
     ),
 }
 

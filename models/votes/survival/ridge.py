@@ -52,17 +52,22 @@ class Ridge:
     def _weights(self, part: Part) -> Iterator[NDArray[np.int64]]:
         """Yield the weights of the rows in batches of points, shape (points, rows)."""
         X, tests = _scaled(part)
-        few = len(X) < X.shape[1]
-        # Both are x' (X'X + penalty)^-1 X'.
-        square = X @ X.T if few else X.T @ X
-        square += self.penalty * np.eye(len(square))
-        solved = np.linalg.solve(square, X if few else X.T)
+        # Of equal rows once, so that their weights are equal to the last bit.
+        rows, place, times = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+        # Both are x' (X'X + penalty)^-1 x_j.
+        if few := len(rows) < rows.shape[1]:
+            square = times * (rows @ rows.T)
+        else:
+            square = (rows.T * times) @ rows
+        square = square + self.penalty * np.eye(len(square))
+        solved = np.linalg.solve(square, rows if few else rows.T)
         step = max(1, _CHUNK // max(1, len(X)))
         for first in range(0, len(tests), step):
             chosen = tests[first : first + step]
             exact = chosen @ solved.T if few else chosen @ solved
             largest = np.abs(exact).max(axis=1, initial=_LEAST, keepdims=True)
-            yield np.rint(exact / largest * 2.0**_BITS).astype(np.int64)
+            whole = np.rint(exact / largest * 2.0**_BITS).astype(np.int64)
+            yield whole[:, place.reshape(-1)]
 
 
 def _fewest_relabels(weights: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.int32]:
