@@ -32,6 +32,7 @@ LEARNERS = {
     "LogisticRegression": False,
     "logistic": True,
     "nearest": True,
+    "kernel": True,
     "ridge": True,
 }
 

@@ -12,13 +12,14 @@ from leaveout.models.ballots import UNREACHABLE
 from leaveout.models.votes.survival.learner import Part, SurvivingLearner
 from leaveout.models.votes.survival.logistic import Logistic
 from leaveout.models.votes.survival.nearest import Nearest
-from leaveout.models.votes.survival.ridge import Ridge
+from leaveout.models.votes.survival.ridge import Kernel, Ridge
 from leaveout.models.votes.survival.tree import Tree
 from leaveout.partition_options import SURVIVORS
 
 from attacks.kind import Case, Outcome
 from attacks.survival_truth import (
     changed,
+    kernel_vote,
     logistic_vote,
     nearest_vote,
     ridge_vote,
@@ -38,10 +39,10 @@ class Survival:
 
     def make(self, rng: np.random.Generator) -> Case:
         """See `Kind.make`."""
-        learner = str(rng.choice(["logistic", "nearest", "ridge", "tree"], p=[0.1, 0.3, 0.3, 0.3]))
+        learner = str(rng.choice(list(SURVIVORS)))
         kinds = SURVIVORS[learner].survives
         labels, width = int(rng.integers(2, 4)), int(rng.integers(1, 4))
-        labels = 2 if learner == "ridge" else labels
+        labels = SURVIVORS[learner].most_labels or labels
         rows = int(rng.integers(0, 7 if learner == "logistic" else 10))
         side = int(rng.integers(2, 6))
         points = int(rng.integers(1, 4))
@@ -57,6 +58,7 @@ class Survival:
             "depth": int(rng.integers(1, 4)),
             "leaf": int(rng.choice([1, 1, 2, 3])),
             "penalty": int(rng.choice([1, 1, 2, 10])),
+            "gamma": int(rng.choice([1, 2, 5])),
             "exact_to": int(rng.integers(0, 2 if learner == "logistic" else 4)),
             "X": X.tolist(),
             "y": rng.choice(labels, rows, p=skew).tolist(),
@@ -94,6 +96,8 @@ def _learner(case: Case) -> SurvivingLearner:
         return Nearest(case["k"])
     if case["learner"] == "ridge":
         return Ridge(case["penalty"])
+    if case["learner"] == "kernel":
+        return Kernel(case["penalty"], case["gamma"])
     if case["learner"] == "logistic":
         return Logistic(case["penalty"])
     return Tree(case["depth"], case["leaf"])
@@ -116,6 +120,8 @@ def _mistake(
         train = partial(tree_vote, depth=case["depth"], leaf=case["leaf"])
     if case["learner"] == "ridge":
         train = partial(ridge_vote, penalty=case["penalty"])
+    if case["learner"] == "kernel":
+        train = partial(kernel_vote, penalty=case["penalty"], gamma=case["gamma"])
     if case["learner"] == "logistic":
         train = partial(logistic_vote, penalty=case["penalty"], labels=case["labels"])
     places = _places(x, [row for row, _ in rows])
@@ -128,7 +134,7 @@ def _mistake(
             _first(
                 changed(
                     rows, tried + 1, case["against"], places, case["labels"],
-                    kept=case["learner"] == "ridge",
+                    kept=SURVIVORS[case["learner"]].keeps_unlabelled,
                 ),
                 _WORK - work,
             )

@@ -16,7 +16,15 @@ from scipy.special import expit
 
 from leaveout.arrays import Floats
 
-__all__ = ["Row", "changed", "logistic_vote", "nearest_vote", "ridge_vote", "tree_vote"]
+__all__ = [
+    "Row",
+    "changed",
+    "kernel_vote",
+    "logistic_vote",
+    "nearest_vote",
+    "ridge_vote",
+    "tree_vote",
+]
 
 Point = tuple[float, ...]
 Row = tuple[Point, int]
@@ -105,6 +113,23 @@ def _ridge_weights(points: tuple[Point, ...], x: Point, penalty: int) -> list[in
     exact = [sum(row[i] * system[i][width] for i in range(width)) for row in X]
     largest = max(*map(abs, exact), Fraction(1, 2**16))
     return [round(each / largest * 2**30) for each in exact]
+
+
+def kernel_vote(rows: Sequence[Row], x: Point, penalty: int, gamma: int) -> int:
+    """Return what least squares with a Gaussian kernel vote, of labels 0 and 1."""
+    if not rows:
+        return 0
+    X = np.array([point for point, _ in rows], float)
+    low, span = X.min(axis=0), np.ptp(X, axis=0)
+    X, at = ((each - low) / np.where(span, span, 1) * (span > 0) for each in (X, np.array(x)))
+    g = gamma / (X.shape[1] * max(X.var(), 2.0**-16))
+    gram = np.exp(-g * ((X[:, None] - X) ** 2).sum(axis=2))
+    weights = np.linalg.solve(
+        gram + penalty * np.eye(len(X)), np.exp(-g * ((at - X) ** 2).sum(axis=1))
+    )
+    whole = np.rint(weights / max(np.abs(weights).max(), 2.0**-16) * 2**30)
+    sides = {1: 1, 0: -1}
+    return int(sum(w * sides.get(own, 0) for w, (_, own) in zip(whole, rows, strict=True)) > 0)
 
 
 def logistic_vote(rows: Sequence[Row], x: Point, penalty: int, labels: int) -> int:

@@ -27,8 +27,6 @@ from leaveout.models.votes.survival.learner import count_sets
 
 _MOST_WORK = 5e9
 """Most values to process per level of all trees of a part: one or two minutes."""
-MOST_ROWS = 5_000
-"""Most rows for which a tree's whole numbers stay below 2**63."""
 _SHOWN = 3
 
 _CHANGES: dict[Against, str] = {
@@ -69,10 +67,10 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
     sizes = [len(each) for each in rows]
     largest = int(np.argmax(sizes))
     place = f"{samples.source}: part {largest} has {sizes[largest]:,} rows"
-    if survivor.searched_to and sizes[largest] > MOST_ROWS:
+    if survivor.most_rows is not None and sizes[largest] > survivor.most_rows:
         raise TrainingError(
-            f"{place}, but the learner {learner.name} accepts at most {MOST_ROWS:,}; use more "
-            "--parts"
+            f"{place}, but the learner {learner.name} accepts at most {survivor.most_rows:,}; use "
+            "more --parts"
         )
     if against is None:
         return
@@ -111,30 +109,6 @@ def refuse_unfit(samples: Samples, recipe: PartRecipe, rows: tuple[NDArray[np.in
                 f"most {exact_to} {against} would have to be tried, which takes too long; use a "
                 "smaller --exact-to, or more --parts"
             )
-
-
-def survival_assumptions(recipe: PartRecipe) -> list[Assumption]:
-    """Return the assumptions of thresholds beyond those of votes; empty if none."""
-    if recipe.survive is None:
-        return []
-    kept = recipe.learner.keeps_unlabelled
-    return [
-        Assumption(
-            text="the members' thresholds are those computed together with their votes; "
-            "certification uses them without recomputing them",
-            checked=False,
-        ),
-        Assumption(
-            text=_CHANGES[recipe.survive] + _OUTSIDE[kept] * (recipe.survive == "relabels"),
-            checked=True,
-        ),
-        Assumption(text=_FIXED[kept], checked=True),
-        Assumption(
-            text="a member is a function of the rows of its part, whatever their order, and "
-            "uses no randomness",
-            checked=True,
-        ),
-    ]
 
 
 def survival_note(ballots: Ballots, against: Against) -> str:
@@ -182,11 +156,7 @@ def origin_of(
         undefended_right=findings.undefended_right,
         versions=_versions(recipe),
         notes=tuple(_notes(samples, recipe, partition, findings)),
-        assumptions=(
-            *samples.assumptions,
-            *_assumptions(recipe, partition, samples.group),
-            *survival_assumptions(recipe),
-        ),
+        assumptions=(*samples.assumptions, *_assumptions(recipe, partition, samples.group)),
         thresholds_against=recipe.survive,
         thresholds_exact_to=recipe.searched_to,
     )
@@ -256,60 +226,53 @@ def _notes(
     return notes
 
 
+_SHARED = (
+    ("the number of parts, the learner and the settings stay the same when the training set "
+     "changes", False),
+    ("retraining uses the same versions on the same kind of processor, and gets the same test "
+     "rows; if no member at all can be trained, or a process dies, there is no answer, rather than "
+     "a different one", False),
+    ("a member that cannot be trained votes label 0, and does not stop the others", True),
+)  # fmt: skip
+"""Assumptions of every certificate, and whether each is checked."""
+
+
 def _assumptions(recipe: PartRecipe, partition: Partition, group: str) -> list[Assumption]:
-    def checked_assumption(text: str) -> Assumption:
-        """Return an assumption that was checked."""
-        return Assumption(text=text, checked=True)
-
-    def unchecked_assumption(text: str) -> Assumption:
-        """Return an assumption that was not checked."""
-        return Assumption(text=text, checked=False)
-
-    shared = [
-        unchecked_assumption(
-            "the number of parts, the learner and the settings stay the same when the training "
-            "set changes"
-        ),
-        unchecked_assumption(
-            "retraining uses the same versions on the same kind of processor, and gets the same "
-            "test rows; if no member at all can be trained, or a process dies, there is no "
-            "answer, rather than a different one"
-        ),
-        checked_assumption(
-            "a member that cannot be trained votes label 0, and does not stop the others"
-        ),
-    ]
+    found = [*_SHARED]
     if recipe.method == "ss_dpa":
         distinct = (
             "rows of one sample are in one part, and changing any of their labels is one relabel"
             if partition.repeated
             else "no two training rows are the same sample"
         )
-        return [
-            *shared,
-            unchecked_assumption(
-                "the attacker cannot add, remove or change samples, only labels, and no label "
-                "makes a row unreadable"
-            ),
-            checked_assumption(distinct),
-            checked_assumption(
-                "the part of a sample is its rank among the samples, and does not depend on labels"
-            ),
-            checked_assumption(
-                "a member's training reads the samples, which no relabel changes, the labels of "
-                "its own part, and its seed"
-            ),
-        ]
-    reads = "values and label" if recipe.hash_reads_label else "values, without its label"
-    reads = f"{group!r}" if group else reads
-    return [
-        *shared,
-        checked_assumption(f"the members that a row reaches are a hash of its own {reads}"),
-        checked_assumption(
-            "a member's encoding, scaling and training read the rows it received, in sorted "
-            "order, and its seed"
-        ),
-    ]
+        found += [
+            ("the attacker cannot add, remove or change samples, only labels, and no label makes a "
+             "row unreadable", False),
+            (distinct, True),
+            ("the part of a sample is its rank among the samples, and does not depend on labels",
+             True),
+            ("a member's training reads the samples, which no relabel changes, the labels of its "
+             "own part, and its seed", True),
+        ]  # fmt: skip
+    else:
+        reads = "values and label" if recipe.hash_reads_label else "values, without its label"
+        reads = repr(group) if group else reads
+        found += [
+            (f"the members that a row reaches are a hash of its own {reads}", True),
+            ("a member's encoding, scaling and training read the rows it received, in sorted "
+             "order, and its seed", True),
+        ]  # fmt: skip
+    if recipe.survive is not None:
+        kept = recipe.learner.keeps_unlabelled
+        found += [
+            ("the members' thresholds are those computed together with their votes; certification "
+             "uses them without recomputing them", False),
+            (_CHANGES[recipe.survive] + _OUTSIDE[kept] * (recipe.survive == "relabels"), True),
+            (_FIXED[kept], True),
+            ("a member is a function of the rows of its part, whatever their order, and uses no "
+             "randomness", True),
+        ]  # fmt: skip
+    return [Assumption(text=text, checked=checked) for text, checked in found]
 
 
 _MOST_FEATURES = 20_000
@@ -414,9 +377,10 @@ def hold_election(
 
 def _train_undefended(task: Task, workers: int, tell: Callable[[int], None]) -> Member | str:
     """Return the model trained on all rows, or why there is none."""
-    rows, learner = len(task.rows[0]), task.learner
-    if learner.survivor is not None and learner.survivor.searched_to and rows > MOST_ROWS:
-        return f"all rows ({rows:,}) exceed the {MOST_ROWS:,} that {learner.name} accepts"
+    rows, survivor = len(task.rows[0]), task.learner.survivor
+    most = None if survivor is None else survivor.most_rows
+    if most is not None and rows > most:
+        return f"all rows ({rows:,}) exceed the {most:,} that {task.learner.name} accepts"
     task = replace(task, onnx=False, only_votes=True)
     (model,) = train_members(task, workers, tell)
     return f"all rows {model.failed}" if model.failed else model

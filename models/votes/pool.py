@@ -1,23 +1,22 @@
-"""Training of members in one or more processes, with the same results."""
+"""Training of members in one or more processes, with the same results.
+
+Run as a program it is a worker: it reads a `Task`, then member numbers, and replies to each with a
+`Member`.
+"""
 
 from __future__ import annotations
 
+import queue
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from leaveout.children import ChildLostError, ChildPool
 from leaveout.errors import TrainingError
+from leaveout.frames import follow, own_channel, read_frame, write_frame
 from leaveout.models.votes.learners import TORCH
 from leaveout.models.votes.member import Member, Task, train_member
 
-_WORKER = "leaveout.models.votes.worker"
-_SETTINGS = {
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    # Sums must not depend on the memory alignment of matrices.
-    "MKL_CBWR": "AUTO,STRICT",
-}
+_WORKER = "leaveout.models.votes.pool"
 
 
 @contextmanager
@@ -49,10 +48,12 @@ def train_members(task: Task, workers: int, on_done: Callable[[int], None]) -> l
 
 
 def _in_children(task: Task, workers: int, on_done: Callable[[int], None]) -> list[Member]:
+    from leaveout.models.train.pool import ENVIRONMENT
+
     count = len(task.rows)
     members: dict[int, Member] = {}
     try:
-        with ChildPool(_WORKER, min(workers, count), task, _SETTINGS) as pool:
+        with ChildPool(_WORKER, min(workers, count), task, ENVIRONMENT) as pool:
             for index, member in pool.work(range(count)):
                 members[index] = member
                 on_done(len(members))
@@ -62,3 +63,23 @@ def _in_children(task: Task, workers: int, on_done: Callable[[int], None]) -> li
             "command again, with fewer --workers if memory ran out"
         ) from None
     return [members[index] for index in range(count)]
+
+
+def main() -> None:
+    """Train the members that the parent requests, until it exits."""
+    requests, answers = own_channel()
+    task = read_frame(requests, Task)
+    orders: queue.SimpleQueue[int] = queue.SimpleQueue()
+    follow(requests, int, orders.put)
+    if task.learner.name == TORCH:
+        import torch
+
+        torch.set_num_threads(1)
+        torch.set_float32_matmul_precision("highest")
+    with one_thread():
+        while True:
+            write_frame(answers, train_member(task, orders.get()))
+
+
+if __name__ == "__main__":
+    main()

@@ -46,6 +46,7 @@ class Survivor:
     passes: int = 1  # over its rows' values, to train it once
     keeps_unlabelled: bool = False  # a row whose label is unknown stays in its part
     most_labels: int | None = None  # with which members know it; None: any number
+    most_rows: int | None = None  # of a part, for time or for whole numbers below 2**63
 
     @property
     def words(self) -> str:
@@ -58,7 +59,18 @@ class Survivor:
         return f"{self.meaning} (--set {'; '.join(settings)})"
 
 
-SURVIVORS: Mapping[str, Survivor] = {
+SURVIVORS: dict[str, Survivor] = {
+    "kernel": Survivor(
+        "least squares with a Gaussian kernel",
+        {
+            "gamma": Setting(1, 1_000_000, "its sharpness"),
+            "penalty": Setting(1, 1_000_000, "of squared coefficients"),
+        },
+        ("relabels",),
+        keeps_unlabelled=True,
+        most_labels=2,
+        most_rows=5_000,
+    ),
     "logistic": Survivor(
         "logistic regression",
         {"penalty": Setting(1, 1_000_000, "of squared coefficients")},
@@ -84,6 +96,7 @@ SURVIVORS: Mapping[str, Survivor] = {
         },
         ("removals", "relabels"),
         searched_to=2,
+        most_rows=5_000,
     ),
 }
 

@@ -36,8 +36,8 @@ def copy(tmp_path):
     names = folder / "__init__.py"
     imported = "from leaveout.models.votes.survival.majority import Majority\n"
     names.write_text(put(names, "from leaveout.models.votes.survival.nearest", imported))
-    (line,) = (each for each in names.read_text().splitlines(True) if each.startswith("_KINDS"))
-    names.write_text(names.read_text().replace(line, code("_KINDS").lstrip()))
+    (line,) = (each for each in names.read_text().splitlines(True) if each.startswith("_LEARNERS"))
+    names.write_text(names.read_text().replace(line, code("_LEARNERS").lstrip()))
     return tmp_path
 
 

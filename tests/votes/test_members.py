@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
@@ -19,6 +21,7 @@ from leaveout.models.votes import (
 )
 from leaveout.models.votes.learners import Learner
 from leaveout.models.votes.member import label_scores
+from leaveout.partition_options import SURVIVORS
 
 from support.counted import tally
 from support.parts import LINEAR, TREE, cancer
@@ -343,7 +346,7 @@ def test_an_undefended_model_that_fails_is_told_and_stops_nothing(monkeypatch, s
     assert election.ballots.origin.undefended_right is None
     said = "all rows (60 rows, 2 labels): Timid training or prediction fails: too many rows"
     assert election.undefended_failed == said
-    monkeypatch.setattr("leaveout.models.votes.election.MOST_ROWS", 50)
+    monkeypatch.setitem(SURVIVORS, "tree", replace(SURVIVORS["tree"], most_rows=50))
     recipe = PartRecipe(parts=4, learner=make_learner("tree"))
     election = hold_election(samples_from_arrays(*cancer(rows=60)), recipe, undefended=True)
     assert election.undefended_failed == snapshot

@@ -27,7 +27,7 @@ from leaveout.models.votes import (
 from leaveout.models.votes.survival.learner import Part
 from leaveout.models.votes.survival.logistic import Logistic
 from leaveout.models.votes.survival.nearest import Nearest
-from leaveout.models.votes.survival.ridge import Ridge
+from leaveout.models.votes.survival.ridge import Kernel, Ridge
 from leaveout.models.votes.survival.tree import Tree
 from leaveout.partition_options import SURVIVORS
 from leaveout.verifier.certify.check import check
@@ -96,8 +96,10 @@ def test_all_rows_as_near_as_the_kth_vote_and_their_order_has_no_say():
     rng = np.random.default_rng(0)
     X, y = rng.random((30, 4)).round(1), rng.integers(0, 3, 30).astype(np.int32)
     order, tests = rng.permutation(30), rng.random((9, 4)).round(1)
-    for learner in (Nearest(4), Tree(2, 1), Logistic(1)):
-        given, mixed = Part(X, y, tests, 3), Part(X[order], y[order], tests, 3)
+    for learner in (Nearest(4), Tree(2, 1), Logistic(1), Kernel(1, 1), Ridge(1)):
+        labels = SURVIVORS[learner.name].most_labels or 3
+        given = Part(X, y % labels, tests, labels)
+        mixed = Part(X[order], y[order] % labels, tests, labels)
         assert np.array_equal(learner.scores(given), learner.scores(mixed))
         for against in SURVIVORS[learner.name].survives:
             found = learner.thresholds(given, against, 1)

@@ -9,12 +9,13 @@ from leaveout.errors import TrainingError
 from leaveout.models.votes.survival.learner import SurvivingLearner
 from leaveout.models.votes.survival.logistic import Logistic
 from leaveout.models.votes.survival.nearest import Nearest
-from leaveout.models.votes.survival.ridge import Ridge
+from leaveout.models.votes.survival.ridge import Kernel, Ridge
 from leaveout.models.votes.survival.tree import Tree
 from leaveout.names import hint
 from leaveout.partition_options import SURVIVORS
 
-_KINDS: dict[str, type[Any]] = {each.name: each for each in (Logistic, Nearest, Ridge, Tree)}
+_LEARNERS = (Kernel, Logistic, Nearest, Ridge, Tree)
+_KINDS: dict[str, type[Any]] = {each.name: each for each in _LEARNERS}
 
 
 def make_surviving(

@@ -1,14 +1,18 @@
-"""Ridge classification: a weighted vote of the rows, with exact thresholds against relabels."""
+"""Ridge classification: a weighted vote of the rows, with exact thresholds against relabels.
+
+What rows weigh may be told by any products of points with rows, such as a kernel's.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.models.ballots import UNREACHABLE, Against
 from leaveout.models.votes.survival.learner import Part
 
@@ -52,17 +56,56 @@ class Ridge:
     def _weights(self, part: Part) -> Iterator[NDArray[np.int64]]:
         """Yield the weights of the rows in batches of points, shape (points, rows)."""
         X, tests = _scaled(part)
-        few = len(X) < X.shape[1]
-        # Both are x' (X'X + penalty)^-1 X'.
-        square = X @ X.T if few else X.T @ X
-        square += self.penalty * np.eye(len(square))
-        solved = np.linalg.solve(square, X if few else X.T)
+        # Of equal rows once, so that their weights are equal to the last bit.
+        rows, place, times = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+        predict = self._predictor(rows, times)
         step = max(1, _CHUNK // max(1, len(X)))
         for first in range(0, len(tests), step):
-            chosen = tests[first : first + step]
-            exact = chosen @ solved.T if few else chosen @ solved
+            exact = predict(tests[first : first + step])
             largest = np.abs(exact).max(axis=1, initial=_LEAST, keepdims=True)
-            yield np.rint(exact / largest * 2.0**_BITS).astype(np.int64)
+            whole = np.rint(exact / largest * 2.0**_BITS).astype(np.int64)
+            yield whole[:, place.reshape(-1)]
+
+    def _predictor(self, rows: Floats, times: NDArray[np.int64]) -> Callable[[Floats], Floats]:
+        """Return what gives the weights of distinct rows, x' (X'X + penalty)^-1 x_j, at points."""
+        if len(rows) < rows.shape[1]:
+            return self._by_products(rows, times, lambda x: x @ rows.T)
+        square = (rows.T * times) @ rows + self.penalty * np.eye(rows.shape[1])
+        solved = np.linalg.solve(square, rows.T)
+        return lambda x: x @ solved
+
+    def _by_products(
+        self, rows: Floats, times: NDArray[np.int64], products: Callable[[Floats], Floats]
+    ) -> Callable[[Floats], Floats]:
+        """Return the same from products of points with rows alone."""
+        whole = times[:, None] * products(rows) + self.penalty * np.eye(len(rows))
+        inverse = np.linalg.inv(whole)
+        return lambda x: products(x) @ inverse
+
+
+@dataclass(frozen=True)
+class Kernel(Ridge):
+    """The same in the space of the Gaussian kernel exp(-g |x - x_j|^2).
+
+    g is ``gamma`` over the number of columns and their variance, as scikit-learn scales it.
+    """
+
+    gamma: int
+
+    name: ClassVar[str] = "kernel"
+
+    def _predictor(self, rows: Floats, times: NDArray[np.int64]) -> Callable[[Floats], Floats]:
+        count = max(1, int(times.sum()) * (rows.shape[1] - 1))
+        features = rows[:, :-1]
+        mean = (times @ features).sum() / count
+        variance = float((times @ (features - mean) ** 2).sum() / count)
+        scale = self.gamma / (max(1, features.shape[1]) * max(variance, _LEAST))
+
+        def products(x: Floats) -> Floats:
+            squares = (x**2).sum(axis=1)[:, None] + (rows**2).sum(axis=1) - 2.0 * x @ rows.T
+            return np.asarray(np.exp(-scale * np.maximum(squares, 0.0)))
+
+        return self._by_products(rows, times, products)
 
 
 def _fewest_relabels(weights: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.int32]:
