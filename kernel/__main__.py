@@ -7,32 +7,54 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TextIO
 
 # Products are too small for threads, which may add in another order than was recorded.
 if "numpy" not in sys.modules:
     for _library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-from .claims.check import Checked, check, claim_lines
+from .claims.certificate import read_certificate
+from .claims.check import Checked, check, claim_lines, stated_upper
 from .claims.places import Places
-from .files import open_regular
+from .files import digest_of
 from .recording import read_recording
 from .refusal import Rejected, Unreadable
 
-_PROVED, _REJECTED, _UNREADABLE = 0, 1, 2
+VERSION = "0.1.0"
+
+_PROVED, _REJECTED, _UNREADABLE, _INTERRUPTED = 0, 1, 2, 130
+
+_DESCRIPTION = """\
+Prove the claims of a certificate again, with numpy and nothing else.
+
+The answers are what the proof needs besides: nobody has to trust them, since a wrong one can only
+make it fail. Another build of numpy may round otherwise and need answers recorded with it. The
+files that the certificate names are looked for beside it, and must have the SHA-256 that it
+states. Networks are of dense layers; 'leaveout check' reads others too."""
+
+_EPILOG = """\
+for example:
+  leaveout check idp.cert --record answers.npz
+  leaveout-check idp.cert answers.npz
+
+Read what is printed: the claims, and what each takes on trust.
+
+exit status: 0 everything is proved, 1 a claim is not proved, 2 a file is missing or unreadable"""
 
 
 def options() -> argparse.ArgumentParser:
     """Return what reads the command line."""
     parser = argparse.ArgumentParser(
         prog="leaveout-check",
-        description="Prove the claims of a certificate again, with numpy and nothing else. "
-        "'leaveout check CERTIFICATE --record ANSWERS' writes the answers.",
-        epilog="Exit status: 0 everything is proved, 1 a claim is not proved, 2 a file is missing "
-        "or unreadable.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
     )
-    parser.add_argument("certificate", type=Path)
-    parser.add_argument("answers", type=Path, help="recorded answers about the certificate")
+    parser.add_argument(
+        "certificate", type=Path, help="as 'leaveout verify --certificate' wrote it"
+    )
+    parser.add_argument("answers", type=Path, help="as 'leaveout check --record' wrote them")
     for name, what in (("network", "network"), ("family", "family"), ("files", "file or folder")):
         parser.add_argument(
             f"--{name}",
@@ -40,39 +62,54 @@ def options() -> argparse.ArgumentParser:
             action="append",
             default=[],
             metavar="PATH",
-            help=f"a {what} that has moved; may be repeated",
+            help=f"a {what} that is not beside the certificate; may be repeated",
         )
+    parser.add_argument("--version", action="version", version=f"leaveout-check {VERSION}")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status."""
     given = options().parse_args(arguments)
-    path = given.certificate
-    places = Places(path.parent, tuple(given.network), tuple(given.family), tuple(given.files))
     try:
-        answers = read_recording(given.answers, _content(path))
-        found = list(check(path, places, answers))
+        lines = _prove(given)
     except (Rejected, Unreadable) as error:
-        print(f"leaveout-check: {error}", file=sys.stderr)  # noqa: T201
+        _print(f"leaveout-check: {error}", sys.stderr)
         return _REJECTED if isinstance(error, Rejected) else _UNREADABLE
-    lines = [*map(_proved, found), *claim_lines(found)]
-    print("\n".join(lines))  # noqa: T201
+    except KeyboardInterrupt:
+        _print("leaveout-check: interrupted; nothing is proved", sys.stderr)
+        return _INTERRUPTED
+    _print("\n".join(lines), sys.stdout)
     return _PROVED
 
 
-def _content(path: Path) -> bytes:
-    try:
-        with open_regular(path) as stream:
-            return stream.read()
-    except OSError as error:
-        raise Unreadable(f"{path}: cannot read: {error.strerror or error}") from None
+def _prove(given: argparse.Namespace) -> list[str]:
+    """Prove the certificate; return what was proved, in words."""
+    path = given.certificate
+    for each in given.files:
+        if not each.exists():
+            raise Unreadable(f"{each}: no such file; name another with --files")
+    read_certificate(path)
+    places = Places(path.parent, tuple(given.network), tuple(given.family), tuple(given.files))
+    found = list(check(path, places, read_recording(given.answers, digest_of(path))))
+    return [*map(_proved, found), "", *claim_lines(found)]
 
 
 def _proved(found: Checked) -> str:
     label = "" if found.label is None else f", label {found.label}"
-    upper = "" if found.upper is None else f": at most {found.upper!r}"
-    return f"proved: {found.name}{label}{upper}"
+    upper = stated_upper(found)
+    return f"proved: {found.name}{label}{'' if upper is None else f': at most {upper!r}'}"
+
+
+def _print(text: str, stream: TextIO) -> None:
+    """Print a text in any character set; a reader may leave."""
+    content = f"{text}\n".encode(stream.encoding or "utf-8", "backslashreplace")
+    try:
+        stream.write(content.decode(stream.encoding or "utf-8"))
+        stream.flush()
+    except BrokenPipeError:
+        # Nothing more can be written; the interpreter would try once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -216,7 +216,7 @@ def _list_of(fits: Any) -> Any:
 
 def _is_assumption(value: Any) -> bool:
     texts = isinstance(value, dict) and set(value) == {"text", "checked"}
-    return texts and isinstance(value["text"], str) and isinstance(value["checked"], bool)
+    return texts and _is_line(value["text"]) and isinstance(value["checked"], bool)
 
 
 def _is_whole(value: Any) -> bool:
@@ -225,6 +225,10 @@ def _is_whole(value: Any) -> bool:
 
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
+
+
+def _is_line(value: Any) -> bool:
+    return isinstance(value, str) and value.isprintable()
 
 
 def _is_flag(value: Any) -> bool:

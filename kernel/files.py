@@ -97,7 +97,7 @@ def read_archive(
         content = None if mapped_from is None or size < mapped_from else _map(file)
         arrays: dict[str, NDArray[Any]] = {}
         names = archive.namelist()
-        if len(set(names)) < len(names):
+        if len({name.removesuffix(".npy") for name in names}) < len(names):
             raise ValueError("it holds an array twice")
         for name in names:
             if only is not None and name.removesuffix(".npy") not in only:
@@ -140,6 +140,13 @@ def refuse_bombs(
     most = max(STRANGERS, TIMES * size)
     if strangers and sum(each.file_size for each in read) > most:
         raise ValueError(f"it unpacks to more than {most // 2**20:,} MiB")
+
+
+def bytes_of(array: NDArray[Any] | None) -> bytes:
+    """Return the text that an array of bytes is."""
+    if array is None or array.dtype != np.uint8 or array.ndim != 1:
+        raise ValueError("it has no text where there must be one")
+    return array.tobytes()
 
 
 @contextmanager

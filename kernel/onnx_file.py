@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .files import open_regular, read_archive
+from .files import bytes_of, open_regular, read_archive
 from .float32 import Program, Step
 from .networks import Integers
 from .numbers import Floats
@@ -91,30 +92,44 @@ def _whole_number(data: memoryview, at: int) -> tuple[int, int]:
     raise _Other("it is damaged")
 
 
+_WIRES = {0: "v", 1: "", 2: "b", 5: "f"}
+"""Wire types: numbers in groups, eight bytes (of no field that is read), a length, four bytes."""
+
+
+@cache
+def _fields(known: str) -> frozenset[tuple[int, str]]:
+    """Return fields with the wire types that they may have: ``1vb`` is field 1 with two of them."""
+    parts = [(int(each.rstrip("vbf")), each.lstrip("0123456789")) for each in known.split()]
+    return frozenset((field, wire) for field, wires in parts for wire in wires)
+
+
 def _message(data: Any, known: str) -> _Fields:
-    """Read the fields of a message; ``known`` are the numbers that it may have."""
+    """Read the fields of a message.
+
+    ``known`` says which it may have, and their wire types: a field with another one is unknown to
+    other readers, which skip it.
+    """
     if isinstance(data, int):
         raise _Other("a part of it has another type")
     view, at = memoryview(data), 0
-    allowed = set(map(int, known.split()))
+    allowed = _fields(known)
     found: _Fields = {}
     while at < len(view):
         key, at = _whole_number(view, at)
+        field, wire = key >> 3, _WIRES.get(key & 7, "")
+        if (field, wire) not in allowed:
+            raise _Other(f"it has a field {field} that is not read")
         value: Any
-        if key & 7 == 0:
+        if wire == "v":
             value, at = _whole_number(view, at)
-        elif key & 7 in (1, 2, 5):
-            size = {1: 8, 5: 4}.get(key & 7)
-            if size is None:
+        else:
+            size = 4
+            if wire == "b":
                 size, at = _whole_number(view, at)
             value, at = view[at : at + size], at + size
             if at > len(view):
                 raise _Other("it is damaged")
-        else:
-            raise _Other("it is damaged")
-        if key >> 3 not in allowed:
-            raise _Other(f"it has a field {key >> 3} that is not read")
-        found.setdefault(key >> 3, []).append(value)
+        found.setdefault(field, []).append(value)
     return found
 
 
@@ -157,7 +172,7 @@ def _numbers(values: list[Any]) -> list[int]:
 
 def _tensor(data: Any) -> tuple[str, NDArray[np.float32]]:
     """Read a float32 initialiser: dims 1, data_type 2, float_data 4, name 8, raw_data 9."""
-    message = _message(data, "1 2 4 8 9 12 14 16")
+    message = _message(data, "1vb 2v 4fb 8b 9b 12b 14v 16b")
     if _one(message, 2, 0) != _FLOAT or _one(message, 14, 0) != 0:
         raise _Other("a constant is not float32, or is in another file")
     shape = tuple(_numbers(message.get(1, [])))
@@ -262,37 +277,37 @@ def read_network(path: Path) -> Dense:
 
 def _network(path: Path, content: bytes) -> Dense:
     """ModelProto: ir_version 1, producers 2 to 6, graph 7, operator sets 8, metadata 14."""
-    model = _message(content, "1 2 3 4 5 6 7 8 14")
-    opsets = [_message(each, "1 2") for each in model.get(8, [])]
+    model = _message(content, "1v 2b 3b 4b 5v 6b 7b 8b 14b")
+    opsets = [_message(each, "1b 2v") for each in model.get(8, [])]
     versions = [_one(each, 2, 0) for each in opsets if _one(each, 1, "") in ("", "ai.onnx")]
     if len(versions) != 1 or versions[0] not in _OPSETS:
         raise _Other(f"its operator set is not one of {_OPSETS.start} to {_OPSETS.stop - 1}")
     # GraphProto: node 1, name 2, initializer 5, doc 10, input 11, output 12, value_info 13.
-    graph = _message(_one(model, 7, b""), "1 2 5 10 11 12 13 16")
+    graph = _message(_one(model, 7, b""), "1b 2b 5b 10b 11b 12b 13b 16b")
     constants = [_tensor(each) for each in graph.get(5, [])]
     values = dict(constants)
     if len(values) < len(constants) or "" in values:
         raise _Other("a constant has no name, or another's")
     inputs = dict(_declared(each) for each in graph.get(11, []))
-    outputs = dict(_declared(each) for each in graph.get(12, []))
+    outputs = [_declared(each)[0] for each in graph.get(12, [])]
     free = [name for name in inputs if name not in values]
     if len(free) != 1 or len(outputs) != 1 or len(graph.get(11, [])) != len(inputs):
         raise _Other("it has not one input and one output")
     width = inputs[free[0]]
     if width is None or width < 1:
         raise _Other("its input has not two dimensions, the second one known")
-    return _Reading(path, values, free[0], width).read(graph.get(1, []), next(iter(outputs)))
+    return _Reading(path, values, free[0], width).read(graph.get(1, []), outputs[0])
 
 
 def _declared(data: Any) -> tuple[str, int | None]:
     """Read a ValueInfoProto: its name, and the width of a float32 tensor (batch, width)."""
-    message = _message(data, "1 2 3 4")
-    kind = _message(_one(message, 2, b""), "1 6")
-    tensor = _message(_one(kind, 1, b""), "1 2")
+    message = _message(data, "1b 2b 3b 4b")
+    kind = _message(_one(message, 2, b""), "1b 6b")
+    tensor = _message(_one(kind, 1, b""), "1v 2b")
     if _one(tensor, 1, 0) != _FLOAT:
         raise _Other("an input or output is not float32")
-    dims = _message(_one(tensor, 2, b""), "1").get(1, [])
-    width = _one(_message(dims[1], "1 2 3"), 1, 0) if len(dims) == 2 else None
+    dims = _message(_one(tensor, 2, b""), "1b").get(1, [])
+    width = _one(_message(dims[1], "1v 2b 3b"), 1, 0) if len(dims) == 2 else None
     return _one(message, 1, ""), width or None
 
 
@@ -309,7 +324,7 @@ class _Reading:
         """Return the network."""
         for data in nodes:
             # NodeProto: input 1, output 2, name 3, op_type 4, attribute 5, doc 6, domain 7.
-            node = _message(data, "1 2 3 4 5 6 7 9")
+            node = _message(data, "1b 2b 3b 4b 5b 6b 7b 9b")
             given, made = [[_text(each) for each in node.get(i, [])] for i in (1, 2)]
             if _one(node, 7, "") not in ("", "ai.onnx") or len(made) != 1 or not made[0]:
                 raise _Other("it has an operator of another domain, or with several outputs")
@@ -401,16 +416,14 @@ _ATTRIBUTES: Mapping[str, Mapping[str, tuple[float, ...]]] = {
 
 
 def _attribute(data: Any) -> tuple[str, float]:
-    """Read a number: name 1, f 2, i 3, type 20."""
-    message = _message(data, "1 2 3 13 20")
-    if (2 in message) == (3 in message):
-        raise _Other("an attribute is not one number")
-    if 3 in message:
+    """Read a number: name 1, f 2, i 3, doc 13, type 20, which is 1 of f and 2 of i."""
+    message = _message(data, "1b 2f 3v 13b 20v")
+    kind = _one(message, 20, 0)
+    if (kind, 2 in message, 3 in message) not in ((1, True, False), (2, False, True)):
+        raise _Other("an attribute is not one number of its type")
+    if kind == 2:
         return _one(message, 1, ""), _one(message, 3, 0)
-    content = _one(message, 2, b"")
-    if len(content) != 4:
-        raise _Other("an attribute is not one number")
-    (value,) = struct.unpack("<f", content)
+    (value,) = struct.unpack("<f", _one(message, 2, b""))
     return _one(message, 1, ""), value
 
 
@@ -418,7 +431,7 @@ def read_family(path: Path, network: Dense) -> DenseFamily:
     """Read the members of a network in a family file; raise Unreadable for any other file."""
     try:
         with open_regular(path) as stream:
-            arrays = read_archive(stream, _MAPPED_FROM)
+            arrays = read_archive(stream, _MAPPED_FROM, strangers=True)
         return _family(path, arrays, network)
     except OSError as error:
         raise Unreadable(f"{path}: cannot read: {error.strerror or error}") from None
@@ -452,9 +465,7 @@ def _blocks(stack: NDArray[Any]) -> Iterator[slice]:
 
 def _facts(raw: NDArray[Any]) -> dict[str, Any]:
     """Return the draw of the rows and their number, if the manifest states them."""
-    if raw.dtype != np.uint8 or raw.ndim != 1:
-        raise _Other("its manifest is not text")
-    stated = parse(raw.tobytes())
+    stated = parse(bytes_of(raw))
     if not isinstance(stated, dict):
         raise _Other("its manifest is no object")
     sample, data = stated.get("sample"), stated.get("data")

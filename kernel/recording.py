@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import zipfile
 from collections.abc import Mapping
@@ -14,12 +13,15 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from .files import open_regular, read_archive
+from .files import bytes_of, open_regular, read_archive
 from .records import decode, encode
 from .refusal import Rejected, Unreadable
 from .values import Answers, Arrays, Ask, Topic
 
 _FORMAT = 1
+_RANK, _LONGEST = 8, 2**40
+"""Most dimensions of an array of an answer, and its most numbers along one."""
+
 _PLAIN = "biuf"
 """Kinds of numbers that are recorded; the kernel takes no others."""
 
@@ -89,12 +91,12 @@ class Recorder:
         self._numbers.setdefault(kind, []).append(np.array(array, kind).ravel())
         return ArrayPart(name, kind, array.shape)
 
-    def write(self, stream: IO[bytes], certificate: bytes) -> None:
-        """Write the recording of the answers about a certificate."""
+    def write(self, stream: IO[bytes], certificate: str) -> None:
+        """Write the recording of the answers about the certificate with a SHA-256."""
         topics = tuple(
             TopicPart(topic.kind, topic.name, tuple(kept)) for topic, kept in self._topics
         )
-        part = RecordingPart(_FORMAT, hashlib.sha256(certificate).hexdigest(), topics)
+        part = RecordingPart(_FORMAT, certificate, topics)
         arrays = {kind: np.concatenate(each) for kind, each in sorted(self._numbers.items())}
         text = np.frombuffer(encode(part), np.uint8)
         with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -138,31 +140,30 @@ class Replay:
 
     def _take(self, part: ArrayPart) -> NDArray[Any]:
         name = _file_name(part.dtype)
-        array, size = self._arrays.get(name), math.prod(part.shape)
-        if array is None or array.ndim != 1 or array.dtype.str != part.dtype or size < 0:
+        array, shape = self._arrays.get(name), part.shape
+        fine = array is not None and array.ndim == 1 and array.dtype.str == part.dtype
+        fine = fine and len(shape) <= _RANK and all(0 <= each <= _LONGEST for each in shape)
+        begin, size = self._used.get(name, 0), math.prod(shape) if fine else 0
+        if array is None or not fine or begin + size > len(array):
             raise Rejected("the recording lacks the numbers of an answer")
-        begin = self._used[name]
         self._used[name] = begin + size
-        if begin + size > len(array) or any(each < 0 for each in part.shape):
-            raise Rejected("the recording lacks the numbers of an answer")
         return array[begin : begin + size].reshape(part.shape)
 
 
-def read_recording(path: Path, certificate: bytes) -> Replay:
-    """Read the answers about a certificate."""
+def read_recording(path: Path, certificate: str) -> Replay:
+    """Read the answers about the certificate with a SHA-256."""
     try:
         with open_regular(path) as stream:
-            arrays = read_archive(stream)
-        raw = arrays.pop("recording", None)
-        if raw is None:
-            raise ValueError("it has no array 'recording'")
-        part = decode(raw.tobytes(), RecordingPart)
+            arrays = read_archive(stream, strangers=True)
+        part = decode(bytes_of(arrays.pop("recording", None)), RecordingPart)
     except FileNotFoundError:
         raise Unreadable(f"{path}: no such file") from None
-    except (OSError, ValueError, MemoryError) as error:
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror or error}") from None
+    except (ValueError, MemoryError) as error:
         raise Unreadable(f"{path}: no recording of answers, or damaged: {error}") from None
     if part.format != _FORMAT:
         raise Unreadable(f"{path}: has format {part.format}; this program reads {_FORMAT}")
-    if part.certificate != hashlib.sha256(certificate).hexdigest():
+    if part.certificate != certificate:
         raise Rejected(f"{path}: the answers are about another certificate")
     return Replay(part, arrays)

@@ -12,6 +12,9 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 _Record = TypeVar("_Record")
 
+_DIGITS = 1000
+"""Most digits of a whole number."""
+
 TAG = "type"
 """The field that says which of several records it is: the class attribute ``tag``."""
 
@@ -28,7 +31,12 @@ def decode(text: bytes, form: type[_Record]) -> _Record:
 def parse(text: bytes) -> Any:
     """Read JSON in which no name stands twice; raise ValueError for anything else."""
     try:
-        return json.loads(text.decode(), object_pairs_hook=_once, parse_constant=_refuse_constant)
+        return json.loads(
+            text.decode(),
+            object_pairs_hook=_once,
+            parse_constant=_refuse_constant,
+            parse_int=_whole,
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -65,6 +73,12 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         names = [name for name, _ in pairs]
         raise ValueError(f"duplicate key {next(n for n in names if names.count(n) > 1)!r}")
     return found
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS:
+        raise ValueError(f"a number has more than {_DIGITS:,} digits")
+    return int(text)
 
 
 def _refuse_constant(text: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,10 +11,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..files import array_names, open_regular, read_archive
+from ..files import array_names, bytes_of, open_regular, read_archive
 from ..records import decode
 from ..refusal import Unreadable
-from .parts import ManifestPart, printed_texts
+from .parts import ManifestPart, claim_names, printed_texts
+
+_NAME = re.compile(r"[A-Za-z_]\w*(, ([A-Za-z_]\w*|member \d+))*", re.ASCII)
+"""Names of statements, joined where one bound serves several; a name must not read as a claim."""
 
 _FORMATS = (1, 2, 3, 4)
 _MAPPED_FROM = 2**20
@@ -72,7 +76,7 @@ def read_certificate(path: Path) -> Certificate:
         raw = read_archive(stream, only=["manifest"], strangers=True).get("manifest")
         if raw is None:
             raise Unreadable(f"{path}: not a certificate: it has no manifest")
-        manifest = _manifest(path, raw.tobytes())
+        manifest = _manifest(path, bytes_of(raw))
         declared = set(_array_prefixes(manifest))
         wanted = {name for name in names if _is_declared(name, declared)}
         arrays = read_archive(stream, _MAPPED_FROM, wanted, strangers=True)
@@ -98,6 +102,9 @@ def _manifest(path: Path, text: bytes) -> ManifestPart:
     for name in printed_texts(manifest):
         if not name.isprintable() or "  " in name:
             raise Unreadable(f"{path}: contains an invalid name: {name!r}")
+    for name in claim_names(manifest):
+        if not _NAME.fullmatch(name):
+            raise Unreadable(f"{path}: claims something in the name of {name!r}")
     for part, what in ((manifest.forests, "forests"), (manifest.linear, "linear models")):
         if part is None:
             continue

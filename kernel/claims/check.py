@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -257,6 +257,8 @@ class Checker:
             # Overflow of float64 is detected where it matters.
             with np.errstate(over="ignore", invalid="ignore"):
                 leaves, subject = walk()
+            if not all(line.isprintable() for line in _lines_of(subject)):
+                raise Rejected("what it says of files or models cannot be printed in lines")
         except Rejected as error:
             what = name if label is None else f"{name}, label {label}"
             raise Rejected(f"{path}: rejected: {what}: {error}") from None
@@ -270,6 +272,22 @@ class Checker:
                 self._progress(name, label, done, total)
 
         return report
+
+
+def _lines_of(subject: About) -> Iterator[str]:
+    yield from subject.lines()
+    if isinstance(subject, ValueSubject):
+        yield from subject.rests_on()
+
+
+def stated_upper(found: Checked) -> float | None:
+    """Return the upper bound that a claim states; None where it says something else."""
+    subject = found.subject
+    if isinstance(subject, PointsSubject):
+        return subject.upper
+    if isinstance(subject, LinearSubject) and subject.claim is not None:
+        return None if subject.claim.kind == "threshold" else found.upper
+    return found.upper
 
 
 def claim_lines(found: Sequence[Checked]) -> Iterator[str]:
@@ -288,13 +306,20 @@ def claim_lines(found: Sequence[Checked]) -> Iterator[str]:
 
 
 def _alone(found: Sequence[Checked]) -> Iterator[str]:
-    """Yield lines on the members with separate claims."""
-    known: dict[tuple[str, Path, int], set[int]] = {}
+    """Yield lines on the members with separate claims, alike but for the member."""
+    known: dict[tuple[str, Path, int, ClaimPart], set[int]] = {}
     for each in found:
         if isinstance(each.subject, PointsSubject):
+            part = each.subject.points.part
+            alike = replace(
+                part,
+                name="",
+                tree="",
+                applications=tuple(replace(one, member=None) for one in part.applications),
+            )
             name = each.name.partition(", member ")[0]
             for path, member, members in each.subject.alone:
-                known.setdefault((name, path, members), set()).add(member)
-    for (name, path, members), own in known.items():
+                known.setdefault((name, path, members, alike), set()).add(member)
+    for (name, path, members, _), own in known.items():
         which = "all" if len(own) == members else f"{runs(sorted(own))} of"
         yield f"{name} is claimed for {which} {members:,} members of family {path}"

@@ -141,7 +141,7 @@ def check_forest(
         raise Rejected(f"the forest has no label {part.label}")
     label = question.columns[part.label]
     claim = forests.Claim(label, part.upper, question.parts, question.inputs, question.names)
-    total = len(proof.get("feature", np.zeros(0)))
+    total = np.size(proof.get("feature", np.zeros(0)))
     return forests.prove(claim, proof, ask, lambda done: progress(done, total))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..boxes import Inputs, read_box
-from ..files import array_names, open_regular, read_archive
+from ..files import array_names, bytes_of, open_regular, read_archive
 from ..numbers import Floats
 from ..onnx_file import Members, Network
 from ..records import parse
@@ -87,7 +87,7 @@ def _arrays(path: Path) -> tuple[dict[str, NDArray[Any]], int]:
         with open_regular(path) as stream:
             names = array_names(stream)
             raw = read_archive(stream, only=["manifest"], strangers=True)["manifest"]
-            count = parse(raw.tobytes())["choices"]
+            count = parse(bytes_of(raw))["choices"]
             if type(count) is not int or not 0 <= count <= len(names):
                 raise ValueError("more value lists than arrays")
             listed = [f"choices_{i}_{kind}" for i in range(count) for kind in ("columns", "values")]

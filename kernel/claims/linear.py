@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import exact as whole_numbers
-from ..boxes import Inputs, number, read_box, runs
+from ..boxes import Inputs, number, read_box
 from ..budget import Change, check_change
 from ..design import Region
 from ..family import Family, Hints, check_bounds, check_leaks, check_shifts, prove_members
@@ -19,6 +19,7 @@ from ..files import open_regular, read_archive
 from ..model import LinearModel, model_from
 from ..refusal import Rejected, Unreadable
 from ..values import Arrays
+from .networks import label_text
 from .parts import LinearQuestionPart, LinearResultPart
 from .places import Places
 
@@ -82,8 +83,7 @@ class LinearSubject:
 
     def claim_text(self, labels: Collection[int]) -> str:
         """Return the claimed labels in words."""
-        own = sorted(set(labels))
-        return f"claims label{'s' * (len(own) > 1)} {runs(own)} of {len(self.labels)}"
+        return label_text(labels, len(self.labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +125,7 @@ def read_linear(
 def _model(path: Path) -> LinearModel:
     try:
         with open_regular(path) as stream:
-            return model_from(read_archive(stream))
+            return model_from(read_archive(stream, strangers=True))
     except (OSError, ValueError, MemoryError) as error:
         raise Unreadable(f"{path}: not a linear model: {error}") from None
 
@@ -146,7 +146,7 @@ def _prove(model: LinearModel, arrays: Arrays) -> Family:
 
 def _array(arrays: Arrays, name: str, kind: str) -> NDArray[Any]:
     found = arrays.get(name)
-    if found is None or found.dtype != np.dtype(kind):
+    if found is None or found.dtype != np.dtype(kind) or not found.ndim:
         raise Rejected(f"it has no array {name!r}, or one of another type")
     return np.asarray(found)
 

@@ -428,6 +428,19 @@ def everything(*parts: Part) -> Iterator[Part]:
         stack.extend(reversed(list(children(part))))
 
 
+def claim_names(manifest: ManifestPart) -> Iterator[str]:
+    """Yield the names under which something is claimed."""
+    yield from (each.name for each in manifest.results)
+    yield from (each.name for each in manifest.claims)
+    yield from (each.name for each in manifest.samples)
+    if manifest.forests is not None:
+        yield from (each.name for each in manifest.forests.results)
+    if manifest.linear is not None:
+        yield from (each.name for each in manifest.linear.results)
+    if manifest.values is not None:
+        yield from (each.name for each in manifest.values.statements)
+
+
 def printed_texts(manifest: ManifestPart) -> Iterator[str]:
     """Yield the texts that are printed, which must not contain control characters."""
     for result in manifest.results:

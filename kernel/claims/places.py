@@ -54,7 +54,7 @@ class Places:
         # Some of several files may be given, the rest is where the certificate says.
         if len(given) < 2:
             where = given[0] if given else self._below(part.path, what)
-            self._same(where, part, what)
+            self._same(where, part, what, inside=not given)
             return where
         for each in given:
             try:
@@ -67,7 +67,7 @@ class Places:
             f"(SHA-256 {part.sha256[:12]})"
         )
 
-    def _same(self, path: Path, part: FilePart, what: What) -> None:
+    def _same(self, path: Path, part: FilePart, what: What, *, inside: bool = False) -> None:
         if part.kind not in _KINDS[what]:
             raise Unreadable(f"{path}: the certificate lists it as a {part.kind!r}")
         try:
@@ -79,6 +79,8 @@ class Places:
         if path.is_dir() != (part.kind in ("folder", "access")):
             raise Rejected(f"{path}: the certificate needs a {part.kind}")
         try:
+            for each in self._files(path, part.kind) if inside else []:
+                self._refuse_outside(each, part.path, what)
             found = self._digest(path, part.kind)
         except OSError as error:
             raise Unreadable(f"{path}: cannot read: {error.strerror}") from None
@@ -88,40 +90,49 @@ class Places:
                 f"expected {part.sha256[:12]})"
             )
 
-    def _digest(self, path: Path, kind: str) -> str:
+    def _files(self, path: Path, kind: str) -> list[Path]:
+        """Return the files that a network, a family, or a folder consists of."""
         if kind == "folder":
-            return self._folder_digest(path)
+            files = sorted(path.glob("*.onnx"))
+            if not all(file.name.isprintable() for file in files):
+                # A line break in a name could disguise one file as two.
+                raise Rejected(
+                    f"{path}: the name of a file in it contains an unprintable character"
+                )
+            return list(dict.fromkeys(each for file in files for each in self.files_of(file)))
         if kind == "access":
-            rest = [path / name for name in SERVED[1:]]
-            return _digest_of([*self.files_of(path / SERVED[0]), *rest])
+            return [*self.files_of(path / SERVED[0]), *(path / name for name in SERVED[1:])]
         # A network may store weights in other files; one without them is a single file.
-        files = self.files_of(path) if kind == "network" else [path]
-        return digest_of(path) if len(files) == 1 else _digest_of(files)
+        return list(self.files_of(path)) if kind == "network" else [path]
 
-    def _folder_digest(self, folder: Path) -> str:
-        files = sorted(folder.glob("*.onnx"))
-        if not all(file.name.isprintable() for file in files):
-            # A line break in a name could disguise one file as two.
-            raise Rejected(f"{folder}: the name of a file in it contains an unprintable character")
-        every = [each for file in files for each in self.files_of(file)]
-        return _digest_of(list(dict.fromkeys(every)))
+    def _digest(self, path: Path, kind: str) -> str:
+        files = self._files(path, kind)
+        alone = kind not in ("folder", "access") and len(files) == 1
+        return digest_of(path) if alone else _digest_of(files)
 
     def _below(self, path: str, what: What) -> Path:
-        """Return the location of a file, which must be below the certificate or a root.
-
-        Certificates are untrusted, so they must not select other files to be opened.
-        """
+        """Return the location of a file, which must be below the certificate or a root."""
         named = self.folder / path
-        roots = [each for each in self.others if each.is_dir()]
-        allowed = [each.resolve() for each in (self.folder, *roots)]
-        where = named.resolve()
+        where = self._refuse_outside(named, path, what)
+        return named if where.is_relative_to(self.folder.resolve()) else where
+
+    def _refuse_outside(self, named: Path, path: str, what: What) -> Path:
+        """Return where a file is; certificates are untrusted, and must not select others."""
+        try:
+            roots = [each for each in self.others if each.is_dir()]
+            allowed = [each.resolve() for each in (self.folder, *roots)]
+            where = named.resolve()
+        except (OSError, RuntimeError):
+            raise Unreadable(
+                f"{str(named)[:80]}: cannot be resolved; is it a link to itself?"
+            ) from None
         if PurePath(path).is_absolute() or not any(where.is_relative_to(each) for each in allowed):
             raise Unreadable(
                 f"the certificate refers to its {_CALLED[what]} as {path!r}, outside its own "
                 f"folder; pass the location with --{what}, or allow it with --files "
                 f"{PurePath(path).parent}"
             )
-        return named if where.is_relative_to(allowed[0]) else where
+        return where
 
 
 def _digest_of(files: Sequence[Path]) -> str:

@@ -252,3 +252,53 @@ def test_one_network_is_a_family_of_another_of_its_architecture(tmp_path, networ
     save(path, [node("Gemm", ["x", "w", "b"], "y")], constants)
     with pytest.raises(Unreadable, match="architecture"):
         reader.alone(path, network)
+
+
+def fields(name, *, bias=True):
+    """Return a model of which a field can be given another wire type, which others skip."""
+    constants = {"w": W, "bias": np.full(2, 9, np.float32)}
+    given = ["x", "w", "bias"] if bias else ["x", "w"]
+    nodes = [helper.make_node("Gemm", given, ["y"], name=name, alpha=1.0)]
+    held = [numpy_helper.from_array(value, key) for key, value in constants.items()]
+    ends = [helper.make_tensor_value_info(k, TensorProto.FLOAT, ["n", 2]) for k in "xy"]
+    graph = helper.make_graph(nodes, "net", ends[:1], ends[1:], held)
+    imports = [helper.make_opsetid("", 13)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "grow"),
+    [
+        # A name of four bytes as a number of four bytes; the node's name is a byte longer.
+        (b"\x0a\x04bias", b"\x0dbias", (b"\x1a\x03nnn", b"\x1a\x04nnnn")),
+        # A factor as four bytes of text.
+        (
+            b"\x0a\x05alpha\x15\x00\x00\x80\x3f",
+            b"\x0a\x05alpha\x12\x04\x00\x00\x80\x3f",
+            (b"\x1a\x03nnn", b"\x1a\x02nn"),
+        ),
+        # A factor that says that it is a whole number.
+        (b"\xa0\x01\x01", b"\xa0\x01\x02", (b"", b"")),
+    ],
+)
+def test_a_field_of_another_wire_type_is_not_read(tmp_path, old, new, grow):
+    content = fields("nnn")
+    assert old in content
+    changed = content.replace(old, new, 1)
+    changed = changed.replace(*grow, 1) if grow[0] else changed
+    assert len(changed) == len(content)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    assert read_network(path).labels == 2
+    path.write_bytes(changed)
+    with pytest.raises(Unreadable, match=r"is not read|of its type"):
+        read_network(path)
+
+
+def test_an_output_that_is_named_twice_is_refused(tmp_path):
+    path = save(tmp_path / "net.onnx", [node("MatMul", ["x", "w"], "y")], {"w": W})
+    model = onnx.load(path)
+    model.graph.output.append(model.graph.output[0])
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(Unreadable):
+        read_network(path)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,9 @@ import pytest
 
 import leaveout
 import leaveout.kernel
+from leaveout.errors import CertificateError
 from leaveout.kernel.__main__ import main
+from leaveout.kernel.files import read_archive
 from leaveout.kernel.recording import RecordingPart
 from leaveout.kernel.records import decode, encode
 from leaveout.verifier.certify.check import check
@@ -109,7 +113,26 @@ def retype(part, arrays):
     return part
 
 
-@pytest.mark.parametrize("how", [drop, reorder, cut, spoil, retype])
+def reshape(*shape):
+    """Return a change that gives all arrays of answers another shape."""
+
+    def change(part, arrays):
+        topics = []
+        for topic in part.topics:
+            answers = []
+            for answer in topic.answers:
+                own = tuple(replace(each, shape=shape) for each in answer.arrays)
+                answers.append(replace(answer, arrays=own))
+            topics.append(replace(topic, answers=tuple(answers)))
+        return replace(part, topics=tuple(topics))
+
+    return change
+
+
+SHAPES = [reshape(-1), reshape(2**62, 0), reshape(0, 2**70), reshape(*[1] * 65), reshape(2**40, 0)]
+
+
+@pytest.mark.parametrize("how", [drop, reorder, cut, spoil, retype, *SHAPES])
 def test_another_recording_proves_nothing(folder, capsys, how):
     change(folder, how)
     assert main([str(folder / "c.cert"), str(folder / "answers.npz")]) == 1
@@ -134,3 +157,71 @@ def test_what_is_missing_or_damaged_is_said_in_one_line(folder, tmp_path, capsys
         assert main(list(map(str, arguments))) == 2 or arguments[0] == answers
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
+
+
+def test_a_recording_is_written_over_nothing_else(folder):
+    before = (folder / "c.cert").read_bytes()
+    for name in ("c.cert", "family.npz", "full.onnx", "test.spec"):
+        with pytest.raises(CertificateError, match="no recording"):
+            check(folder / "c.cert", record=folder / name)
+    assert (folder / "c.cert").read_bytes() == before
+    check(folder / "c.cert", record=folder / "answers.npz")
+    assert main([str(folder / "c.cert"), str(folder / "answers.npz")]) == 0
+
+
+def rename(folder, name):
+    content = Content.of(folder / "c.cert")
+    for each in content.manifest["results"]:
+        each["name"] = name
+    content.save(folder / "c.cert")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "bound, label 0: at most 0, for all labels", "x = 1", "b\u3164", "a\n", "one two"]
+)
+def test_a_name_that_reads_as_a_claim_is_refused(folder, name):
+    rename(folder, name)
+    with pytest.raises(CertificateError, match="name"):
+        check(folder / "c.cert")
+
+
+@pytest.mark.parametrize("name", ["bound", "bound, other_2", "g, member 3"])
+def test_names_of_statements_are_taken(folder, name):
+    rename(folder, name)
+    assert check(folder / "c.cert")[0].name == name
+
+
+def test_an_archive_that_two_readers_read_differently_is_refused(folder):
+    path = folder / "family.npz"
+    with zipfile.ZipFile(path, "a") as archive:
+        name = next(each for each in archive.namelist() if "weight" in each)
+        archive.writestr(name.removesuffix(".npy"), archive.read(name))
+    with path.open("rb") as stream, pytest.raises(ValueError, match="twice"):
+        read_archive(stream)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a right there")
+def test_links_lead_nowhere(folder, tmp_path, capsys):
+    content = Content.of(folder / "c.cert")
+    content.manifest["questions"][0]["network"]["path"] = "loop.onnx"
+    content.save(folder / "c.cert")
+    (folder / "loop.onnx").symlink_to("loop.onnx")
+    assert main([str(folder / "c.cert"), str(folder / "answers.npz")]) in (1, 2)
+    change(folder, lambda part, arrays: part)
+    capsys.readouterr()
+    assert main([str(folder / "c.cert"), str(folder / "answers.npz")]) == 2
+    assert "cannot be resolved" in capsys.readouterr().err
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (folder / "full.onnx").rename(outside / "full.onnx")
+    (folder / "loop.onnx").unlink()
+    (folder / "loop.onnx").symlink_to(outside / "full.onnx")
+    assert main([str(folder / "c.cert"), str(folder / "answers.npz")]) == 2
+    assert "outside its own folder" in capsys.readouterr().err
+
+
+def test_a_reader_that_leaves_does_not_change_the_verdict(folder, tmp_path):
+    shutil.copytree(_KERNEL, tmp_path / "leaveout_check")
+    code = f"{sys.executable} -m leaveout_check {folder}/c.cert {folder}/answers.npz | true"
+    done = children.run(["bash", "-c", f"set -o pipefail; {code}"], cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")

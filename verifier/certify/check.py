@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from leaveout.errors import CertificateError, RejectedError
-from leaveout.files import ARCHIVE, open_atomically, read_whole, settle
+from leaveout.files import open_atomically, settle
 from leaveout.kernel.claims.certificate import read_certificate
 from leaveout.kernel.claims.check import Checked, Checker, Progress
 from leaveout.kernel.claims.places import Places
+from leaveout.kernel.files import digest_of
 from leaveout.kernel.float32 import Program
 from leaveout.kernel.onnx_file import Dense, DenseReader, Members, Network
 from leaveout.kernel.recording import Recorder
@@ -25,6 +26,7 @@ from leaveout.kernel.refusal import Rejected, Unreadable
 from leaveout.kernel.values import Ask, Topic, nothing
 from leaveout.models import Family, load_family, load_network
 from leaveout.models import Network as LoadedNetwork
+from leaveout.models.archive import holds_arrays
 from leaveout.models.lowering import program_of
 from leaveout.models.onnx.values import files_of
 from leaveout.verifier.certify.forests import rules_of_boxes
@@ -66,6 +68,8 @@ def check(
         If a claim is not proved; the message names the first part that fails.
     """
     places = _places(path, network, family, files)
+    if record is not None and record.exists() and not holds_arrays(record, ("recording",)):
+        raise CertificateError(f"{record}: exists, and is no recording; name another file")
     with errors_of_the_kernel():
         told = _Answers(path)
         recorder = Recorder(told)
@@ -75,7 +79,7 @@ def check(
     if record is not None:
         try:
             with open_atomically(record) as stream:
-                recorder.write(stream, read_whole(path, ARCHIVE))
+                recorder.write(stream, digest_of(path))
         except OSError as error:
             raise CertificateError(f"{record}: cannot write: {error.strerror or error}") from None
     return found

@@ -8,12 +8,11 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from leaveout.kernel.claims.check import Checked, claim_lines
+from leaveout.kernel.claims.check import Checked, claim_lines, stated_upper
 from leaveout.kernel.claims.forests import ForestSubject
 from leaveout.kernel.claims.linear import LinearSubject
 from leaveout.kernel.claims.samples import SampledSubject
 from leaveout.kernel.claims.statements import ValueSubject
-from leaveout.kernel.claims.words import PointsSubject
 from leaveout.specs.deciders import Accuracy
 from leaveout.verifier.amounts import (
     AccuracyTable,
@@ -177,7 +176,7 @@ def _upper(found: Checked) -> str:
     told = isinstance(found.subject, ForestSubject | LinearSubject) and found.label is not None
     if told and found.upper is not None and found.upper < 0:
         return "none"
-    upper = found.upper if not isinstance(found.subject, PointsSubject) else found.subject.upper
+    upper = stated_upper(found)
     return "none" if upper is None else bound(upper, up=True)
 
 
