@@ -134,6 +134,7 @@ class Option:
         return f"{self.flags} needs --method {needed}{self.why}; drop one, or pass both"
 
 
+_KEPT = tuple(name for name, each in SURVIVORS.items() if each.keeps_unlabelled)
 _MOVED = tuple(name for name, each in SURVIVORS.items() if not each.keeps_unlabelled)
 _SEARCHED = tuple(name for name, each in SURVIVORS.items() if each.searched_to)
 _ROWS, _SCHEME, _TRAINING, _MEMBERS, _OUTPUT = "Rows", "Scheme", "Training", "Members", "Output"
@@ -148,8 +149,9 @@ OPTIONS = (
     ),
     Option(
         "labels", _ROWS,
-        "All possible labels; rows with any other label reach no member. Without it, the labels "
-        "of the file are used, and certificates assume that edits add none.",
+        "All possible labels; rows with any other label reach no member, or with --learner "
+        f"{' or '.join(_KEPT)} vote for none. Without it, the labels of the file are used, and "
+        "certificates assume that edits add none.",
         metavar="A,B,...",
     ),
     Option(
