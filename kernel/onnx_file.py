@@ -68,6 +68,7 @@ _OPSETS = range(7, 26)
 _FLOAT = 1
 _MAPPED_FROM = 2**25
 _BLOCK = 2**22
+_WIDEST = 2**20
 
 
 class _Other(Exception):  # noqa: N818 - the file may be fine, only not of this kind
@@ -294,7 +295,7 @@ def _network(path: Path, content: bytes) -> Dense:
     if len(free) != 1 or len(outputs) != 1 or len(graph.get(11, [])) != len(inputs):
         raise _Other("it has not one input and one output")
     width = inputs[free[0]]
-    if width is None or width < 1:
+    if width is None or not 1 <= width <= _WIDEST:
         raise _Other("its input has not two dimensions, the second one known")
     return _Reading(path, values, free[0], width).read(graph.get(1, []), outputs[0])
 

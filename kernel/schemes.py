@@ -457,6 +457,9 @@ def run_off_stake(
         counts = counts_of(votes[[point]], labels)[0]
         for t in [each for each in winners if each != answers[point]]:
             for s in [label for label in range(labels) if label != t]:
+                gaps = np.delete(2 * counts - counts[t] - counts[s], [t, s])
+                if gaps.max(initial=0) > 3 * budget * len(offsets):  # both close by 3 at most
+                    continue
                 ahead = _prefer(scores[[point]], t, s)[0]
                 gains, needs = _run_off_demands(votes[point], ahead, counts, t, s)
                 need(len(needs), "a label that is not the answer wins")

@@ -160,6 +160,7 @@ class Vote:
             held, votes=held.votes[at], truth=held.truth[at], scores=scores, thresholds=thresholds
         )
         alone = Vote(self.kind, one, self.threat)
+        alone.__dict__.update(answers=self.answers[at], radii=self.radii[at])
         if target is None:
             return self.scheme.demands(alone, np.ones(1, np.bool_), budget, 1)
         assert self.scheme.forcing is not None
@@ -226,12 +227,6 @@ class Vote:
             found[point] = max(found[point], edits)
         return found
 
-    def _falls(self, point: int, units: Counts, target: int | None) -> bool:
-        """Recount, and return whether units change an answer; with a target, make it the answer."""
-        if target is not None and self.answers[point] == target:
-            return True
-        return len(self.stake_at(point, len(units), target).lost_points(units)) > 0
-
     def _attack_bounds(self, given: Given, target: int | None = None) -> Counts:
         """Return upper bounds of the hash values each answer survives, from attacks: (points,)."""
         held = self.ballots
@@ -255,7 +250,9 @@ class Vote:
                 f"an attack on test point {point} uses a hash value that does not exist",
             )
             distinct = np.unique(own).astype(np.int64)
-            need(self._falls(point, distinct, target), f"an attack on test point {point} {wrong}")
+            stake = self.stake_at(point, len(distinct), target)
+            falls = len(stake.lost_points(distinct)) or self.answers[point] == target
+            need(falls, f"an attack on test point {point} {wrong}")
             most[point] = min(most[point], len(distinct) - 1)
         return most
 

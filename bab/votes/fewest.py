@@ -64,23 +64,30 @@ class Fewest:
 
     def search(self, need: int | None, deadline: Deadline = NEVER) -> None:
         """Try greedy attacks, and trees of a few nodes."""
-        for own in _pairs_of(self.stake_at(self.upper)):
-            while not self.is_settled(need):
-                found = _try_greedily(own, self.upper)
-                if found is None:
-                    break
-                self.choices = found
         while not self.is_settled(need) and not deadline.over:
             edits = self.lower + 1 if need is None else need
-            for own in _pairs_of(self.stake_at(edits)):
-                found_best = search(own, deadline, _WORK)
-                if found_best.lost:
-                    self.choices = np.array(found_best.choices, np.int64)
+            pairs = list(_pairs_of(self.stake_at(edits)))
+            if self._try_greedily(pairs, edits):
+                continue
+            for own in pairs:
+                found = search(own, deadline, _WORK)
+                if found.lost:
+                    self.choices = np.array(found.choices, np.int64)
                     break
-                if found_best.upper:
+                if found.upper:
+                    self._try_greedily(list(_pairs_of(self.stake_at(self.upper))), self.upper)
                     return
             else:
                 self.lower = edits
+
+    def _try_greedily(self, pairs: list[Stake], most: int) -> bool:
+        """Keep a greedy attack of at most so many choices; return whether there is one."""
+        for own in pairs:
+            found = _try_greedily(own, most)
+            if found is not None:
+                self.choices = found
+                return True
+        return False
 
     def solve(self, need: int | None, solver: CanSolve, deadline: Deadline) -> None:
         """Tighten the bounds by a programme for each pair of labels that may do with fewer."""
