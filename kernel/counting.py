@@ -541,11 +541,6 @@ def _points_lost(met: NDArray[np.uint64]) -> Counts:
     return count
 
 
-def _joined(blocks: list[tuple[Any, ...]]) -> tuple[Any, Any, Any]:
-    one, two, three = (np.concatenate(each) for each in zip(*blocks, strict=True))
-    return one, two, three
-
-
 def show_no_more_lost(stake: Stake, upper: int, ask: Ask) -> None:
     """Show that no attack loses more than ``upper`` points, by the tree of a log."""
     if stake.count <= upper:

@@ -99,7 +99,7 @@ class Vote:
         return self.ballots.votes, self.ballots.labels
 
     @property
-    def scored(self) -> tuple[Votes, schemes.Scores, int]:
+    def election(self) -> tuple[Votes, schemes.Scores, int]:
         """Votes, scores and the number of labels."""
         need(self.ballots.scores is not None, f"{self.ballots.source} has no scores")
         assert self.ballots.scores is not None
@@ -300,14 +300,14 @@ def _threshold_demands(vote: Vote, counted: Flags, budget: int, known: int) -> S
 def _run_off_demands(vote: Vote, counted: Flags, budget: int, known: int) -> Stake:
     edits = np.full(vote.ballots.points, budget, np.int64)
     falls = schemes.run_off_falls
-    near = vote.radii < budget if vote.scheme.spread else falls(*vote.scored, edits)
+    near = vote.radii < budget if vote.scheme.spread else falls(*vote.election, edits)
     at = np.flatnonzero(counted & near)
-    return schemes.run_off_stake(*vote.scored, vote.answers, at, budget, vote.offsets)
+    return schemes.run_off_stake(*vote.election, vote.answers, at, budget, vote.offsets)
 
 
 def _run_off_forcing(vote: Vote, target: int, budget: int) -> Stake:
     one = vote.answers, np.zeros(1, np.int64)
-    return schemes.run_off_stake(*vote.scored, *one, budget, vote.offsets, target)
+    return schemes.run_off_stake(*vote.election, *one, budget, vote.offsets, target)
 
 
 _PLURALITY = Scheme(
@@ -319,11 +319,11 @@ _PLURALITY = Scheme(
 )
 _SPREAD = replace(_PLURALITY, radii=lambda vote: vote.label_radii.min(axis=1), radii_to=None)
 _RUN_OFF = Scheme(
-    answer=lambda vote: schemes.run_off_answers(*vote.scored),
+    answer=lambda vote: schemes.run_off_answers(*vote.election),
     demands=_run_off_demands,
     forcing=_run_off_forcing,
-    radii=lambda vote: schemes.run_off_radii(*vote.scored),
-    radii_to=lambda vote, target: schemes.run_off_radii(*vote.scored, target),
+    radii=lambda vote: schemes.run_off_radii(*vote.election),
+    radii_to=lambda vote, target: schemes.run_off_radii(*vote.election, target),
     run_off=True,
 )
 
@@ -342,7 +342,7 @@ SCHEMES: dict[Kind, Scheme] = {
     "run_off": _RUN_OFF,
     "spread_run_off": replace(
         _RUN_OFF,
-        radii=lambda vote: schemes.published_run_offs(*vote.scored, vote.answers, vote.offsets),
+        radii=lambda vote: schemes.published_run_offs(*vote.election, vote.answers, vote.offsets),
         forcing=None,
         radii_to=None,
         spread=True,

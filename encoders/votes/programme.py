@@ -21,13 +21,13 @@ def most_lost_problem(stake: Stake, at_least: int = 0) -> Problem:
     owner = np.unique(stake.points, return_inverse=True)[1]
     points = int(owner.max(initial=-1)) + 1
     gains, pair, needs = _demands(stake)
-    lost = -_chosen(pair, pairs, needs)
+    lost = -_selection(pair, pairs, needs)
     limits, most = _limits(stake)
     rows: list[list[Any]] = [
         [None, limits, None, None, None],
-        [None, _reached(stake), -_identity(members), None, None],
+        [None, _reach_matrix(stake), -_identity(members), None, None],
         [None, None, gains, lost, None],
-        [None, None, None, _chosen(owner, points).T, -_identity(points)],
+        [None, None, None, _selection(owner, points).T, -_identity(points)],
         [csr_array([[-1.0]]), None, None, None, csr_array(np.ones((1, points)))],
     ]
     matrix = csr_array(block_array(rows, format="csr"))
@@ -45,7 +45,7 @@ def fewest_choices_problem(stake: Stake, least: int, most: int) -> Problem:
     """Return the programme of the fewest choices that meet all demands of a stake's one pair."""
     choices, members = len(stake.cost), len(stake.gains)
     rows: list[list[Any]] = [
-        [_reached(stake), -_identity(members)],
+        [_reach_matrix(stake), -_identity(members)],
         [None, csr_array(stake.gains.T.astype(float))],
         [csr_array(np.ones((1, choices))), None],
     ]
@@ -105,7 +105,7 @@ def _limits(stake: Stake) -> tuple[csr_array, NDArray[np.float64]]:
     return both, np.concatenate([stake.quotas, np.ones(len(sizes))])
 
 
-def _reached(stake: Stake) -> csr_array:
+def _reach_matrix(stake: Stake) -> csr_array:
     """Return which members each choice reaches, shape (members, choices)."""
     choices, members = len(stake.cost), len(stake.gains)
     if len(stake.offsets) == 1:
@@ -115,11 +115,11 @@ def _reached(stake: Stake) -> csr_array:
     return csr_array((np.ones(reach.size), places), shape=(members, choices))
 
 
-def _chosen(places: Counts, width: int, values: Counts | None = None) -> csr_array:
+def _selection(places: Counts, width: int, values: Counts | None = None) -> csr_array:
     """Return a row for each place, with one value there."""
     held = np.ones(len(places)) if values is None else values.astype(float)
     return csr_array((held, (np.arange(len(places)), places)), shape=(len(places), width))
 
 
 def _identity(size: int) -> csr_array:
-    return _chosen(np.arange(size), size)
+    return _selection(np.arange(size), size)

@@ -156,31 +156,31 @@ def ballots(given: Arguments) -> Ballots:
 def dpa(given: Arguments) -> Vote:
     """Count ballots of a partition."""
     certified = _word(given, "members") == "certified"
-    return _counted(given, "thresholds" if certified else "dpa", certified=certified)
+    return _count_ballots(given, "thresholds" if certified else "dpa", certified=certified)
 
 
 def ss_dpa(given: Arguments) -> Vote:
     """Count ballots of members that see all points, but the labels of one part only."""
-    return _counted(given, "ss_dpa")
+    return _count_ballots(given, "ss_dpa")
 
 
 def finite_aggregation(given: Arguments) -> Vote:
     """Count ballots of members over which each point is spread."""
-    return _counted(given, "finite_aggregation", spread=True)
+    return _count_ballots(given, "finite_aggregation", spread=True)
 
 
 def hash_bagging(given: Arguments) -> Vote:
     """Count ballots of several families, in each of which an edit changes one member."""
-    return _counted(given, "hash_bagging", families=True)
+    return _count_ballots(given, "hash_bagging", families=True)
 
 
 def run_off(given: Arguments) -> Vote:
     """Hold run-offs over ballots with scores, for parts or for spread samples."""
     spread = is_spread(kernel_ballots(_ballots(given)))
-    return _counted(given, "spread_run_off" if spread else "run_off", spread=True)
+    return _count_ballots(given, "spread_run_off" if spread else "run_off", spread=True)
 
 
-def _counted(given: Arguments, kind: Kind, **expected: bool) -> Vote:
+def _count_ballots(given: Arguments, kind: Kind, **expected: bool) -> Vote:
     """Return ballots counted by a scheme; refuse those that it does not fit."""
     read = _ballots(given)
     try:

@@ -43,7 +43,11 @@ def attack_with(
         for row in np.flatnonzero(answers == target if target is not None else answers != before):
             # In a run-off, a member may vote as before but rank the others otherwise.
             run_off = counted.scheme.run_off
-            new = _reached(counted, poisoned) if run_off else np.flatnonzero(cast[row] != ballot)
+            new = (
+                _reached_members(counted, poisoned)
+                if run_off
+                else np.flatnonzero(cast[row] != ballot)
+            )
             return Attack(
                 point, edits, tuple(poisoned.tolist()), tuple(new.tolist()),
                 tuple(cast[row][new].tolist()), before, int(answers[row]),
@@ -51,7 +55,7 @@ def attack_with(
     return None
 
 
-def _reached(counted: Counted, poisoned: Counts) -> Counts:
+def _reached_members(counted: Counted, poisoned: Counts) -> Counts:
     offsets = np.array(counted.offsets, np.int64)
     return np.unique((poisoned[:, None] + offsets) % counted.ballots.parts)
 
@@ -60,7 +64,11 @@ def _votes_after(
     counted: Counted, point: int, poisoned: Counts, target: int | None
 ) -> Iterator[Votes]:
     """Yield votes that may change the answer, a row each: no others help a label more."""
-    held, reached, before = counted.ballots, _reached(counted, poisoned), counted.answers[point]
+    held, reached, before = (
+        counted.ballots,
+        _reached_members(counted, poisoned),
+        counted.answers[point],
+    )
     ballot, labels = held.votes[point], np.arange(held.labels)
     winners = [t for t in labels.tolist() if t != before and target in (None, t)]
     if counted.scheme.run_off:
@@ -89,7 +97,7 @@ def _answers(counted: Counted, point: int, poisoned: Counts, cast: Votes) -> Cou
     if not counted.scheme.run_off:
         return answers_of(counts_of(cast, held.labels))
     assert held.scores is not None
-    reached = _reached(counted, poisoned)
+    reached = _reached_members(counted, poisoned)
     scores = np.repeat(held.scores[[point]], len(cast), axis=0)
     scores[:, reached] = np.eye(held.labels, dtype=scores.dtype)[cast[:, reached]]
     return run_off_answers(cast, scores, held.labels)

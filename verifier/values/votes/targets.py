@@ -64,7 +64,7 @@ class Toward:
             poisoned = np.repeat(np.arange(len(paid)), paid)
             return attack_with(vote.counted, point, poisoned, target, forced.votes)
         if vote.kind == "finite_aggregation":
-            return attack_with(vote.counted, point, self._known(point).choices, target)
+            return attack_with(vote.counted, point, self._bounds_at(point).choices, target)
         return vote.attack(point, _SECONDS, target, int(self.upper[point]) + 1)
 
     def proof(self, points: Wide, survived: int, falling: int) -> tuple[Arrays, int]:
@@ -74,20 +74,20 @@ class Toward:
         if self.vote.kind != "finite_aggregation":
             return {}, 0
         found = SurvivalProof(self.vote, self.target)
-        found.gather(self.current_radii(), points, survived, falling, self._known)
+        found.gather(self.current_radii(), points, survived, falling, self._bounds_at)
         return found.arrays(), found.missing
 
     def _open(self, points: Wide, need: int | None) -> Wide:
         low, high = self.lower[points], self.upper[points]
         return points[(low < high) & (True if need is None else (low < need) & (need <= high))]
 
-    def _known(self, point: int) -> Fewest:
+    def _bounds_at(self, point: int) -> Fewest:
         if point not in self.fewest:
             self.fewest[point] = self.vote.fewest(point, self.target)
         return self.fewest[point]
 
     def _narrow(self, point: int, need: int | None, deadline: Deadline) -> None:
-        found = self._known(point)
+        found = self._bounds_at(point)
         found.lower = max(found.lower, int(self.lower[point]))
         found.search(need, deadline)
         if self.vote.solver is not None:

@@ -214,7 +214,7 @@ class Vote:
         held, counted = self.ballots, self.counted
         lower, upper = counted.radii.copy(), counted.radii.copy()
         if self.published and self.kind == "run_off":
-            lower = published_run_offs(*counted.scored, counted.answers, counted.offsets)
+            lower = published_run_offs(*counted.election, counted.answers, counted.offsets)
         if self.is_spread or self.published:
             upper = np.full(held.points, held.parts - 1)
         if self.gap:
