@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
+from leaveout.kernel.float32 import FOLDED
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.onnx.operators import Affine
@@ -263,7 +264,7 @@ class RoundingError:
         # All rounded numbers here are sums of non-negative ones.
         longest = self.values[self.evaluation.graph.input].shape[1]
         longest += sum(s.sums.constant.size + 4 for s in self.evaluation.steps if s.sums)
-        return found * (1.0 + gamma(8 * longest + 64)) + _TINY32
+        return found * (1.0 + FOLDED + gamma(8 * longest + 64)) + _TINY32
 
     def _form_error(self, forms: Floats) -> Floats:
         """Bound the difference between forms of computed and of exact scores.

@@ -334,6 +334,8 @@ class _Reading:
             self._places[made[0]] = self._operator(_one(node, 4, ""), given, node.get(5, []))
         if self._places.get(output) != len(self._operators) or not self._operators:
             raise _Other("its output is not what its last operator computes")
+        if self._widths[-1] < 2:
+            raise _Other("it has a single score")
         read = {source for each in self._operators for source in each.sources}
         if read != set(range(len(self._operators))) or self._constants_used != set(self._values):
             raise _Other("it computes or holds what its output does not need")

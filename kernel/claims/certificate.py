@@ -16,8 +16,16 @@ from ..records import decode
 from ..refusal import Unreadable
 from .parts import ManifestPart, claim_names, printed_texts
 
-_NAME = re.compile(r"[A-Za-z_]\w*(, ([A-Za-z_]\w*|member \d+))*", re.ASCII)
-"""Names of statements, joined where one bound serves several; a name must not read as a claim."""
+_NAME = re.compile(
+    r"[A-Za-z_]\w*(, ([A-Za-z_]\w*|member \d+))*|\w[\w.+-]*\.vnnlib(\.gz)?", re.ASCII
+)
+"""Names of statements, joined where one bound serves several, or of a file of VNN-LIB."""
+
+
+def is_claim_name(text: str) -> bool:
+    """Return whether something may be claimed under a name: it must not read as a claim."""
+    return _NAME.fullmatch(text) is not None
+
 
 _FORMATS = (1, 2, 3, 4)
 _MAPPED_FROM = 2**20
@@ -103,7 +111,7 @@ def _manifest(path: Path, text: bytes) -> ManifestPart:
         if not name.isprintable() or "  " in name:
             raise Unreadable(f"{path}: contains an invalid name: {name!r}")
     for name in claim_names(manifest):
-        if not _NAME.fullmatch(name):
+        if not is_claim_name(name):
             raise Unreadable(f"{path}: claims something in the name of {name!r}")
     for part, what in ((manifest.forests, "forests"), (manifest.linear, "linear models")):
         if part is None:

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaveout.errors import FamilyError
+from leaveout.kernel import files
 from leaveout.models import Family, load_family_file, save_family_file
 from leaveout.models import archive as npz
 from leaveout.models import family as family_file
@@ -141,7 +142,7 @@ def test_a_file_whose_size_changes_while_it_is_read_is_refused(
         return mmap.mmap(file.fileno(), len(whole) // 3, access=mmap.ACCESS_READ)
 
     with monkeypatch.context() as patch:
-        patch.setattr(npz, "_map", shorter)
+        patch.setattr(files, "_map", shorter)
         with pytest.raises(FamilyError) as told:
             load_family_file(path)
         assert str(told.value) == snapshot
@@ -152,14 +153,14 @@ def test_a_file_whose_size_changes_while_it_is_read_is_refused(
         return content
 
     with monkeypatch.context() as patch:
-        patch.setattr(npz, "_map", growing)
+        patch.setattr(files, "_map", growing)
         with pytest.raises(FamilyError) as told:
             load_family_file(path)
         assert str(told.value) == snapshot
 
 
 def test_a_file_that_cannot_be_mapped_is_read(tmp_path, mapping, monkeypatch):
-    monkeypatch.setattr(npz, "_map", lambda file: None)
+    monkeypatch.setattr(files, "_map", lambda file: None)
     arrays = _arrays(np.random.default_rng(0))
     np.savez(tmp_path / "f.npz", removed=np.arange(5), **arrays)
     family = load_family_file(tmp_path / "f.npz")

@@ -161,14 +161,16 @@ def _decide_with_certificate(
     progress: Callable[[float, float, int, float], None] | None,
 ) -> Decision:
     """Decide a query, and write the proof if there is no counter-example."""
+    from leaveout.kernel.claims.certificate import is_claim_name
     from leaveout.verifier.points.query import decide
 
     solved: list[Solved] = []
     query = reading.query
     decision = decide(query, seconds=seconds, seed=seed, progress=progress, solved=solved)
-    target.begin(file.name, "")
+    name = file.name if is_claim_name(file.name) else "query"
+    target.begin(name, "")
     if decision.verdict == "proved":
-        target.points(file.name, solved, int(bool(query.cases)), decides=query.worst is None)
+        target.points(name, solved, int(bool(query.cases)), decides=query.worst is None)
     target.write()
     for note in target.notes:
         say(note)
