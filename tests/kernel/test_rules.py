@@ -2,9 +2,11 @@
 
 import ast
 import sys
+import tomllib
 from pathlib import Path
 
 import leaveout.kernel
+from leaveout.kernel.__main__ import VERSION
 
 _FOLDER = Path(leaveout.kernel.__file__).parent
 _MOST = 14_750
@@ -28,3 +30,12 @@ def test_the_kernel_imports_numpy_and_python_alone():
 def test_the_kernel_grows_no_further():
     lines = sum(len(file.read_text().splitlines()) for file in _FOLDER.glob("**/*.py"))
     assert lines <= _MOST
+
+
+def test_the_distribution_has_the_version_of_the_product():
+    root = Path(__file__).resolve().parents[2]
+    stated = [
+        tomllib.loads((root / name).read_text())["project"]["version"]
+        for name in ("pyproject.toml", "kernel/pyproject.toml")
+    ]
+    assert {*stated, VERSION} == {stated[0]}

@@ -135,6 +135,9 @@ def _places(
         () if paths is None else (paths,) if isinstance(paths, Path) else tuple(paths)
         for paths in (network, family, files)
     )
+    for each in others:
+        if not each.exists():
+            raise CertificateError(f"{each}: no such file; name another with --files")
     for each in (path, *networks, *families, *others):
         folder = each if each.is_dir() else each.parent
         if folder.is_dir():
