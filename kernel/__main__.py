@@ -92,10 +92,10 @@ def _prove(given: argparse.Namespace) -> list[str]:
     read_certificate(path)
     places = Places(path.parent, tuple(given.network), tuple(given.family), tuple(given.files))
     found = list(check(path, places, read_recording(given.answers, digest_of(path))))
-    return [*map(_proved, found), "", *claim_lines(found)]
+    return [*map(_headline, found), "", *claim_lines(found)]
 
 
-def _proved(found: Checked) -> str:
+def _headline(found: Checked) -> str:
     label = "" if found.label is None else f", label {found.label}"
     upper = stated_upper(found)
     return f"proved: {found.name}{label}{'' if upper is None else f': at most {upper!r}'}"

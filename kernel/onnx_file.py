@@ -289,8 +289,8 @@ def _network(path: Path, content: bytes) -> Dense:
     values = dict(constants)
     if len(values) < len(constants) or "" in values:
         raise _Other("a constant has no name, or another's")
-    inputs = dict(_declared(each) for each in graph.get(11, []))
-    outputs = [_declared(each)[0] for each in graph.get(12, [])]
+    inputs = dict(_declaration(each) for each in graph.get(11, []))
+    outputs = [_declaration(each)[0] for each in graph.get(12, [])]
     free = [name for name in inputs if name not in values]
     if len(free) != 1 or len(outputs) != 1 or len(graph.get(11, [])) != len(inputs):
         raise _Other("it has not one input and one output")
@@ -300,7 +300,7 @@ def _network(path: Path, content: bytes) -> Dense:
     return _Reading(path, values, free[0], width).read(graph.get(1, []), outputs[0])
 
 
-def _declared(data: Any) -> tuple[str, int | None]:
+def _declaration(data: Any) -> tuple[str, int | None]:
     """Read a ValueInfoProto: its name, and the width of a float32 tensor (batch, width)."""
     message = _message(data, "1b 2b 3b 4b")
     kind = _message(_one(message, 2, b""), "1b 6b")

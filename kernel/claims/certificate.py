@@ -159,7 +159,9 @@ def _refuse_unreadable(path: Path) -> Iterator[None]:
         raise Unreadable(f"{path}: is a folder, expected a certificate") from None
     except MemoryError:
         raise Unreadable(f"{path}: its arrays do not fit in memory") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise Unreadable(f"{path}: {error.strerror or error}") from None
+    except ValueError as error:
         why = f": {error}" if str(error).startswith("it unpacks") else ""
         raise Unreadable(
             f"{path}: not a certificate, or damaged{why}; 'leaveout verify SPEC --certificate "

@@ -116,7 +116,7 @@ class Checker:
         """Check the claims over networks, which have trees."""
         manifest = self._certificate.manifest
         yield from map(self._result, manifest.results)
-        yield from map(self._sampled, manifest.samples)
+        yield from map(self._sample, manifest.samples)
         yield from map(self._claim, manifest.claims)
 
     def others(self) -> Iterator[Checked]:
@@ -141,7 +141,7 @@ class Checker:
 
         return self._run(result.name, result.label, result.upper, run)
 
-    def _sampled(self, part: SampledPart) -> Checked:
+    def _sample(self, part: SampledPart) -> Checked:
         """Check a claim about all rows from a sample of members: the draw, and the bounds."""
 
         def run() -> tuple[int, SampledSubject]:
@@ -315,7 +315,9 @@ def _alone(found: Sequence[Checked]) -> Iterator[str]:
                 part,
                 name="",
                 tree="",
+                upper=0.0 if part.decides else part.upper,
                 applications=tuple(replace(one, member=None) for one in part.applications),
+                cases=tuple(replace(c, sums=(), near=False, origin=()) for c in part.cases),
             )
             name = each.name.partition(", member ")[0]
             for path, member, members in each.subject.alone:

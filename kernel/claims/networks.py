@@ -200,7 +200,7 @@ def read_points(part: ClaimPart, shelf: Shelf) -> Points:
     for each in part.applications:
         if not 0 <= each.point < len(part.points):
             raise Rejected("a network is applied to a point that does not exist")
-    applied = tuple(_applied(each, shelf) for each in part.applications)
+    applied = tuple(_apply(each, shelf) for each in part.applications)
     boxes = tuple(read_box(box, *_width(p, part, applied)) for p, box in enumerate(part.points))
     applications = tuple(
         _application(each, one, boxes[each.point])
@@ -211,7 +211,7 @@ def read_points(part: ClaimPart, shelf: Shelf) -> Points:
     return Points(part, applied, boxes, claim)
 
 
-def _applied(part: ApplicationPart, shelf: Shelf) -> Applied:
+def _apply(part: ApplicationPart, shelf: Shelf) -> Applied:
     """Return what is applied to a point."""
     path, network = shelf.network(part.network)
     if part.family is None:

@@ -21,6 +21,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from leaveout.kernel.files import ARCHIVE as ARCHIVE
+from leaveout.kernel.files import UnusualFileError as UnusualFileError
+from leaveout.kernel.files import open_regular, refuse_mode, size_text
+
 SETTINGS = 2**20
 """Most bytes of a file of settings."""
 RESULTS = 2**30
@@ -29,9 +33,6 @@ MODEL = 2**31
 """Most bytes of an ONNX file, as of any message of protobuf."""
 TABLE = 2**32
 """Most bytes of a table."""
-ARCHIVE = 2**38
-"""Most bytes of an archive of arrays, whose large arrays are mapped."""
-
 PARTIALS = ".leaveout-*.partial"
 """Files and folders that a killed process may leave in the folder it was writing to."""
 COMMIT = ".leaveout-commit"
@@ -43,26 +44,11 @@ _PATIENCE = 60.0
 """Seconds to wait while another program moves files into place, which takes milliseconds."""
 _PAUSE = 0.005
 
-_UNITS = ((2**30, "GiB"), (2**20, "MiB"), (1, "bytes"))
-_KINDS = {
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFSOCK: "a socket",
-}
-
-
-class UnusualFileError(OSError):
-    """A file that is not regular, or larger than any of its kind."""
-
-    def __str__(self) -> str:
-        return self.strerror or ""
-
 
 def refuse_unusual(path: Path) -> None:
     """Raise on what is not a regular file, without opening it; follows links."""
     try:
-        _refuse(path, path.stat().st_mode)
+        refuse_mode(path, path.stat().st_mode)
     except FileNotFoundError:
         return
 
@@ -72,24 +58,9 @@ def open_file(path: Path, largest: int) -> BinaryIO:
     try:
         settle(path.parent)
         settle(Path(os.path.realpath(path)).parent)
-        # Opening a device can have side effects, so anything but a regular file is refused first.
-        _refuse(path, path.stat().st_mode)
-        # It may be a pipe by now: without O_NONBLOCK, opening would wait for a writer.
-        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        stream = os.fdopen(os.open(path, flags | getattr(os, "O_NOCTTY", 0)), "rb")
     except ValueError as error:
         raise UnusualFileError(errno.EINVAL, f"is not a file name: {error}", str(path)) from None
-    try:
-        found = os.fstat(stream.fileno())
-        _refuse(path, found.st_mode)
-        if found.st_size > largest:
-            raise UnusualFileError(
-                errno.EFBIG, f"is larger than the limit of {_size(largest)}", str(path)
-            )
-    except BaseException:
-        stream.close()
-        raise
-    return stream
+    return open_regular(path, largest)
 
 
 def open_text_file(path: Path, largest: int) -> io.TextIOWrapper:
@@ -106,7 +77,7 @@ def read_whole(path: Path, largest: int) -> bytes:
         if len(data) > known:
             data += stream.read(max(0, largest + 1 - len(data)))
     if len(data) > largest:
-        raise UnusualFileError(errno.EFBIG, f"is larger than {_size(largest)}", str(path))
+        raise UnusualFileError(errno.EFBIG, f"is larger than {size_text(largest)}", str(path))
     return data
 
 
@@ -115,20 +86,6 @@ def why_unread(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file"
     return f"cannot read: {error.strerror or error}"
-
-
-def _refuse(path: Path, mode: int) -> None:
-    if stat.S_ISREG(mode):
-        return
-    if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, "is a folder; expected a file", str(path))
-    kind = _KINDS.get(stat.S_IFMT(mode), "not a file")
-    raise UnusualFileError(errno.EINVAL, f"is {kind}; expected a regular file", str(path))
-
-
-def _size(count: int) -> str:
-    scale, unit = next(each for each in _UNITS if count >= each[0])
-    return f"{count // scale:,} {unit}"
 
 
 @contextmanager

@@ -27,7 +27,6 @@ from onnx import TensorProto, helper
 from leaveout.bab.native.files.checkpoint import Archive
 from leaveout.errors import CheckpointError, LeaveoutError
 from leaveout.files import UnusualFileError, open_atomically, open_file, read_whole, refuse_unusual
-from leaveout.kernel.claims.certificate import read_certificate
 from leaveout.models import load_network
 from leaveout.models.archive import read_archive, read_arrays
 from leaveout.models.ballots import read_ballots
@@ -43,6 +42,7 @@ from leaveout.specs import load
 from leaveout.specs.vnnlib.onnx_files import load_model
 from leaveout.specs.vnnlib.read import load_problem
 from leaveout.verifier.audits.membership.file import read_audit
+from leaveout.verifier.certify.check import refuse_unreadable
 from leaveout.verifier.guard.access import load_bounds
 from leaveout.verifier.guard.memory import Memory
 from leaveout.verifier.page.loading import load as load_results
@@ -66,7 +66,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "columns of a forest": ("forest.json", partial(load_columns, features=1)),
     "audit": ("audit.npz", read_audit),
     "bounds": ("bounds.npz", load_bounds),
-    "certificate": ("proof.cert", read_certificate),
+    "certificate": ("proof.cert", refuse_unreadable),
     "specification": ("a.spec", load),
     "query": ("q.vnnlib", load_problem),
     "packed query": ("q.vnnlib.gz", load_problem),
@@ -247,7 +247,7 @@ def test_an_archive_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(
     _bomb(path)
     unpacked: list[str] = []
     monkeypatch.setattr(zipfile.ZipFile, "open", lambda *_: unpacked.append("opened"))
-    for read in (load_family_file, load_ensemble, read_ballots, read_certificate, load_bounds):
+    for read in (load_family_file, load_ensemble, read_ballots, refuse_unreadable, load_bounds):
         with pytest.raises(LeaveoutError):
             read(path)
     with pytest.raises(ValueError) as told:

@@ -215,7 +215,7 @@ class _Reader:
                 return self._dense.family(path, network)
             except (Unreadable, IsADirectoryError):
                 pass
-        whole = _loaded(network)
+        whole = _load(network)
         return _LoadedFamily(whole, load_family(path, whole))
 
     def alone(self, path: Path, network: Network, /) -> Members:
@@ -225,14 +225,14 @@ class _Reader:
                 return self._dense.alone(path, network)
             except Unreadable:
                 pass
-        whole, other = _loaded(network), load_network(path)
+        whole, other = _load(network), load_network(path)
         if other.architecture != whole.architecture:
             raise Rejected(f"{path}: its architecture differs from that of {whole.source}")
         stacked = {k: np.asarray(v, np.float32)[None] for k, v in other.parameters.items()}
         return _LoadedFamily(whole, Family(stacked, np.zeros(1, np.int64)))
 
 
-def _loaded(network: Network) -> LoadedNetwork:
+def _load(network: Network) -> LoadedNetwork:
     if isinstance(network, Dense):
         return load_network(network.path)
     assert isinstance(network, _Loaded)

@@ -87,7 +87,7 @@ def partition(**given: Any) -> None:
     typer.echo(text)
 
 
-def _declared(option: Option) -> Any:
+def _declaration(option: Option) -> Any:
     return Annotated[
         option.kind,
         typer.Option(
@@ -116,7 +116,7 @@ def _parameters() -> list[inspect.Parameter]:
     return [
         parameter("data", _DATA),
         *(parameter(name, _among_rows(kind), value) for name, (kind, value) in _READING.items()),
-        *(parameter(each.name, _declared(each), each.default) for each in OPTIONS),
+        *(parameter(each.name, _declaration(each), each.default) for each in OPTIONS),
         parameter("output", _FOLDER),
     ]
 

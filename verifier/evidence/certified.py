@@ -347,15 +347,9 @@ def _other_question(job: NetworkJob, folder: Path, subject: Subject, left_out: i
 
 def same_inputs(inputs: Inputs, box: BoxPart) -> bool:
     """Return whether an input set of a certificate equals the specification's."""
-    choices = tuple(
-        (tuple(each.columns.tolist()), tuple(map(tuple, each.values.tolist())))
-        for each in inputs.tables
-    )
-    return (
-        tuple(inputs.lower.tolist()) == box.lower
-        and tuple(inputs.upper.tolist()) == box.upper
-        and choices == tuple((each.columns, each.values) for each in box.choices)
-    )
+    tables = [{"columns": t.columns.tolist(), "values": t.values.tolist()} for t in inputs.tables]
+    ends = {"lower": inputs.lower.tolist(), "upper": inputs.upper.tolist()}
+    return bool(plain(box) == {**ends, "choices": tables})
 
 
 def inputs_part(box: Box) -> BoxPart:

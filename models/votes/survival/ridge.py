@@ -55,7 +55,7 @@ class Ridge:
 
     def _weights(self, part: Part) -> Iterator[NDArray[np.int64]]:
         """Yield the weights of the rows in batches of points, shape (points, rows)."""
-        X, tests = _scaled(part)
+        X, tests = _scale(part)
         # Of equal rows once, so that their weights are equal to the last bit.
         rows, place, times = np.unique(X, axis=0, return_inverse=True, return_counts=True)
         predict = self._predictor(rows, times)
@@ -127,7 +127,7 @@ def _fewest_relabels(weights: NDArray[np.int64], side: NDArray[np.int64]) -> NDA
     return found
 
 
-def _scaled(part: Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _scale(part: Part) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return rows and tests with columns scaled by the rows to [0, 1], and a constant."""
     low = part.X.min(axis=0, initial=np.inf)
     span = part.X.max(axis=0, initial=-np.inf) - low
