@@ -17,7 +17,7 @@ from ..refusal import Unreadable
 from .parts import ManifestPart, claim_names, printed_texts
 
 _NAME = re.compile(
-    r"[A-Za-z_]\w*(, ([A-Za-z_]\w*|member \d+))*|\w[\w.+-]*\.vnnlib(\.gz)?", re.ASCII
+    r"[A-Za-z_]\w*(, ([A-Za-z_]\w*|(member|label) \d+))*|\w[\w.+-]*\.vnnlib(\.gz)?", re.ASCII
 )
 """Names of statements, joined where one bound serves several, or of a file of VNN-LIB."""
 

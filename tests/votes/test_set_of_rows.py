@@ -71,7 +71,6 @@ import hashlib, sys
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 from leaveout.models.votes import PartRecipe, hold_election, make_learner, samples_from_arrays
-from support.counted import tally
 X, y = load_breast_cancer(return_X_y=True)
 samples = samples_from_arrays(X[:300], y[:300], X[300:], y[300:])
 for name, scale in ((None, False), (sys.argv[2], True)):
