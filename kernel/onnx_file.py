@@ -18,12 +18,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from .files import bytes_of, open_regular, read_archive
+from .files import bytes_of, read_archive
 from .float32 import Program, Step
 from .networks import Integers
 from .numbers import Floats
 from .records import parse
 from .refusal import Unreadable
+from .regular_files import open_regular
 
 
 class Network(Protocol):

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from .files import bytes_of, open_regular, read_archive
+from .files import bytes_of, read_archive
 from .records import decode, encode
 from .refusal import Rejected, Unreadable
+from .regular_files import open_regular
 from .values import Answers, Arrays, Ask, Topic
 
 _FORMAT = 1

@@ -11,9 +11,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..files import array_names, bytes_of, open_regular, read_archive
+from ..files import array_names, bytes_of, read_archive
 from ..records import decode
 from ..refusal import Unreadable
+from ..regular_files import open_regular
 from .parts import ManifestPart, claim_names, printed_texts
 
 _NAME = re.compile(

@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..boxes import Inputs, read_box
-from ..files import array_names, bytes_of, open_regular, read_archive
+from ..files import array_names, bytes_of, read_archive
 from ..numbers import Floats
 from ..onnx_file import Members, Network
 from ..records import parse
 from ..refusal import Rejected, Unreadable
+from ..regular_files import open_regular
 from ..values import Given, HeldFile, Topic
 from .networks import Question, Some, Subject, facts_of
 from .parts import BoxPart, ChoicesPart

@@ -15,9 +15,10 @@ from ..boxes import Inputs, number, read_box
 from ..budget import Change, check_change
 from ..design import Region
 from ..family import Family, Hints, check_bounds, check_leaks, check_shifts, prove_members
-from ..files import open_regular, read_archive
+from ..files import read_archive
 from ..model import LinearModel, model_from
 from ..refusal import Rejected, Unreadable
+from ..regular_files import open_regular
 from ..values import Arrays
 from .networks import label_text
 from .parts import LinearQuestionPart, LinearResultPart

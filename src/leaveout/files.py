@@ -21,9 +21,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from leaveout.kernel.files import ARCHIVE as ARCHIVE
-from leaveout.kernel.files import UnusualFileError as UnusualFileError
-from leaveout.kernel.files import open_regular, refuse_mode, size_text
+from leaveout.kernel.regular_files import ARCHIVE as ARCHIVE
+from leaveout.kernel.regular_files import UnusualFileError as UnusualFileError
+from leaveout.kernel.regular_files import open_regular, refuse_mode, size_text
 
 SETTINGS = 2**20
 """Most bytes of a file of settings."""

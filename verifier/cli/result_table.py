@@ -173,6 +173,8 @@ def _acceptance(found: Checked) -> str:
 def _upper(found: Checked) -> str:
     if isinstance(found.subject, ValueSubject):
         return "-"
+    if isinstance(found.subject, LinearSubject) and stated_upper(found) is None:
+        return "-"
     told = isinstance(found.subject, ForestSubject | LinearSubject) and found.label is not None
     if told and found.upper is not None and found.upper < 0:
         return "none"
