@@ -213,7 +213,7 @@ class _Reader:
         if isinstance(network, Dense):
             try:
                 return self._dense.family(path, network)
-            except (Unreadable, IsADirectoryError):
+            except Unreadable:
                 pass
         whole = _load(network)
         return _LoadedFamily(whole, load_family(path, whole))
