@@ -1,0 +1,223 @@
+"""Ensembles of trees whose leaves are summed: one language for what many libraries train.
+
+A tree asks of one feature at a time. Every question is put in one form, whatever the library's own
+comparison and type: of a number, whether it is at most a float64 threshold; of a category, whether
+it is in a set; a missing value (NaN) goes where the node says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .numbers import Floats, need
+
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+
+_AT_ONCE = 2**20
+"""Nodes looked at together: pairs of an input and a tree."""
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """The nodes of all trees, one tree after another, each in preorder.
+
+    Attributes
+    ----------
+    roots : ndarray of int64, shape (trees + 1,)
+        Where each tree begins; the last entry is the number of nodes.
+    feature : ndarray of int32, shape (nodes,)
+        The feature a node asks of; -1 for a leaf.
+    threshold : ndarray of float64, shape (nodes,)
+        A number of at most the threshold goes left. 0 for leaves and questions about categories.
+    missing_left : ndarray of bool, shape (nodes,)
+        Whether a missing value goes left.
+    set : ndarray of int32, shape (nodes,)
+        The row of ``sets`` that a question about a category asks of; -1 for all other nodes.
+    left, right : ndarray of int64, shape (nodes,)
+        Children, counted among all nodes. Of a leaf ``left`` is its row of ``values``, in order.
+    sets : ndarray of bool, shape (sets, categories + 1)
+        The categories 0, 1, ... that go left; the last column is for all others. The category of a
+        number is its whole part (-0.5 is 0); negative ones and those beyond count as others.
+    values : ndarray of float64, shape (leaves, scores)
+        What a leaf adds to each score.
+    """
+
+    roots: Longs
+    feature: Ints
+    threshold: Floats
+    missing_left: Bools
+    set: Ints
+    left: Longs
+    right: Longs
+    sets: Bools
+    values: Floats
+
+    def check(self, features: int) -> None:
+        """Check that these are trees over that many features.
+
+        Raises
+        ------
+        Rejected
+            With the first thing that is wrong.
+        """
+        size, inner = len(self.feature), self.feature >= 0
+        roots, leaves = self.roots, int((~inner).sum())
+        parts = (self.threshold, self.missing_left, self.set, self.left, self.right)
+        need(all(each.shape == (size,) for each in parts), "arrays of nodes that differ in length")
+        need(len(roots) > 1 and roots[0] == 0 and roots[-1] == size, "trees without a first node")
+        need((roots[1:] > roots[:-1]).all(), "a tree without nodes")
+        need((self.feature >= -1) & (self.feature < features), "a feature that does not exist")
+        need(~np.isnan(self.threshold), "a threshold that is not a number")
+        need((self.set >= -1) & (self.set < len(self.sets)), "a set that does not exist")
+        need(np.isfinite(self.values), "a leaf whose value is not finite")
+        need(len(self.values) == leaves, "as many values as leaves")
+        need((self.left[~inner] == np.arange(leaves)).all(), "leaves out of order")
+        above, end = np.flatnonzero(inner), np.repeat(roots[1:], np.diff(roots))
+        need((self.left[above] == above + 1).all(), "nodes that are not in preorder")
+        children = np.concatenate((self.left[above], self.right[above]))
+        need((children > np.tile(above, 2)).all(), "a child before its parent")
+        need((children < np.tile(end[above], 2)).all(), "a child in another tree")
+        once = np.bincount(children, minlength=size)
+        once[roots[:-1]] += 1
+        need((once == 1).all(), "a node with two parents or none")
+
+    def leaves(self, X: Floats) -> Longs:
+        """Return the row of ``values`` that each tree gives each input, shape (rows, trees)."""
+        node = np.tile(self.roots[:-1], (len(X), 1))
+        moving = np.flatnonzero(self.feature[node.ravel()] >= 0)
+        flat, trees = node.reshape(-1), node.shape[1]
+        while len(moving):
+            at = flat[moving]
+            goes = self.goes_left(at, X[moving // trees, self.feature[at]])
+            flat[moving] = np.where(goes, self.left[at], self.right[at])
+            moving = moving[self.feature[flat[moving]] >= 0]
+        return self.left[flat].reshape(node.shape)
+
+    def goes_left(self, nodes: Longs, values: Floats) -> Bools:
+        """Return whether values of their features go left at inner nodes."""
+        goes = values <= self.threshold[nodes]
+        sets = self.set[nodes]
+        asks = np.flatnonzero(sets >= 0)
+        if len(asks):
+            others = self.sets.shape[1] - 1
+            whole = np.trunc(values[asks])
+            known = (whole >= 0) & (whole < others)
+            goes[asks] = self.sets[sets[asks], np.where(known, whole, others).astype(np.int64)]
+        return np.asarray(np.where(np.isnan(values), self.missing_left[nodes], goes))
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """A model that sums trees.
+
+    ``scores = (base + tree 0 + tree 1 + ...) / divisor``, each step rounded. A classifier answers
+    the label with the greatest score, the first of several; with one score and two labels the
+    second where the score is above ``center``.
+
+    Attributes
+    ----------
+    nodes : Nodes
+    base : ndarray of float64, shape (scores,)
+        What a sum begins with.
+    labels : tuple of str
+        The labels of a classifier; empty for a regression.
+    features : int
+    names : tuple of str
+        The names of the features; empty if they are unknown.
+    divisor : int
+        The number of trees where their mean is the score; else 1.
+    single : bool
+        Whether sums are rounded to float32 instead of float64.
+    ordered : bool
+        Whether the library adds in the order of the trees, so that scores are equal bit for bit.
+    link : str
+        What the library makes of scores: ``identity``, ``sigmoid``, ``softmax``, ``exp``.
+    center : float
+        The score above which the second of two labels is answered where there is one score.
+    tie : float
+        Where two labels' scores are no further apart than this (or one is from ``center``), the
+        library may answer either, since the link rounds.
+    rounds_inputs : bool
+        Whether the library rounds inputs to float32. Thresholds are of inputs before that.
+    source : str
+        The library and the kind of model, for messages.
+    """
+
+    nodes: Nodes
+    base: Floats
+    labels: tuple[str, ...]
+    features: int
+    names: tuple[str, ...] = ()
+    divisor: int = 1
+    single: bool = False
+    ordered: bool = True
+    link: str = "identity"
+    center: float = 0.0
+    tie: float = 0.0
+    rounds_inputs: bool = False
+    source: str = ""
+
+    @property
+    def trees(self) -> int:
+        """The number of trees."""
+        return len(self.nodes.roots) - 1
+
+    def scores(self, X: Floats) -> Floats:
+        """Return the scores of inputs before the link, added in the order of the trees.
+
+        Parameters
+        ----------
+        X : ndarray of float64, shape (rows, features)
+            NaN where a value is missing.
+
+        Returns
+        -------
+        ndarray of float64, shape (rows, scores)
+        """
+        kind = np.float32 if self.single else np.float64
+        found = np.tile(self.base.astype(kind), (len(X), 1))
+        values = self.nodes.values.astype(kind)
+        for at in self._parts(len(X)):
+            for leaf in self.nodes.leaves(X[at]).T:
+                found[at] += values[leaf]
+        return (found / kind(self.divisor)).astype(np.float64)
+
+    def answers(self, X: Floats) -> NDArray[np.int64]:
+        """Return the index of each input's label, shape (rows,)."""
+        scores = self.scores(X)
+        if scores.shape[1] == 1:
+            return (scores[:, 0] > self.center).astype(np.int64)
+        return np.asarray(scores.argmax(axis=1))
+
+    def rounding(self) -> Floats:
+        """Return how far a score can be from its exact value in any order, shape (scores,).
+
+        With u the unit roundoff, n + 1 terms added err by at most n u / (1 - n u) times the sum of
+        their magnitudes; a division by the number of trees rounds once more.
+        """
+        unit = 2.0**-24 if self.single else 2.0**-53
+        most = np.abs(self.base)
+        for first, last in zip(self._first_leaves(), self._first_leaves()[1:], strict=False):
+            most = most + np.abs(self.nodes.values[first:last]).max(axis=0, initial=0.0)
+        steps = (self.trees + 2) * unit
+        # Underflow of a float32 conversion or division, and of the bound's own arithmetic.
+        tiny = (self.trees + 2) * (2.0**-149 if self.single else 2.0**-1074)
+        found: Floats = most / self.divisor * (steps / (1.0 - steps)) * (1.0 + 2.0**-30) + tiny
+        return found
+
+    def _first_leaves(self) -> Longs:
+        """Return the first row of ``values`` of each tree, and the number of rows."""
+        leaf = np.concatenate(([0], np.cumsum(self.nodes.feature < 0)))
+        return np.asarray(leaf[self.nodes.roots])
+
+    def _parts(self, rows: int) -> Iterator[Any]:
+        step = max(1, _AT_ONCE // max(1, self.trees))
+        for first in range(0, rows, step):
+            yield slice(first, first + step)
