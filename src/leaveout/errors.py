@@ -35,6 +35,10 @@ class LinearError(LeaveoutError, ValueError):
     """Unusable data, rows, settings or files for a linear model."""
 
 
+class TreesError(LeaveoutError, ValueError):
+    """A tree ensemble that cannot be read, or has parts that are not supported."""
+
+
 class ShardedError(LeaveoutError):
     """A sharded service with wrong settings, damage, or an impossible request."""
 
