@@ -1,0 +1,555 @@
+"""Linear forms of the scores of tree ensembles, over inputs cut into cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.arrays import Bools, Floats
+from leaveout.compiling import kernel
+from leaveout.encoders.box import Box, Choices
+from leaveout.encoders.forests.cells import Cells, Codes, Longs, cut_box
+from leaveout.encoders.query import Form
+from leaveout.errors import SpecError
+from leaveout.kernel.trees import Ensemble, Nodes
+
+Words = NDArray[np.uint64]
+
+_UNIT = 2.0**-52
+_LEAST = 1e-300
+_ROOM = 8
+"""Paired trees may have this many times the nodes of both; others are bounded one by one."""
+_MOST_SPECIAL = 1024
+"""Most categories of a feature that are told apart."""
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """An ensemble applied to a point, by its position."""
+
+    ensemble: Ensemble
+    point: int
+
+
+@dataclass(frozen=True, eq=False)
+class Questions:
+    """Nodes of trees over cells, each tree in preorder.
+
+    A code goes left if it is an ordered one of at most ``cut``, or a special one in ``mask``. A
+    missing value is special, and so are all codes of a feature that trees ask for its category.
+    """
+
+    roots: Longs  # shape (trees + 1,)
+    feature: Codes  # shape (nodes,): -1 for a leaf
+    cut: Codes  # shape (nodes,)
+    mask: Codes  # shape (nodes,): row of ``masks``
+    left: Longs  # shape (nodes,); of a leaf its row of ``weights``
+    right: Longs  # shape (nodes,)
+    masks: Words  # shape (masks, words): row 0 is empty
+    source: Codes  # shape (nodes, 2): application, and the node there that asks
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Forms over points: sums over trees, and linear terms of features.
+
+    Equal features of two points are one variable; a tree of one application and its counterpart of
+    another may be one tree of pairs of leaves.
+    """
+
+    boxes: tuple[Box, ...]  # of each point
+    variable: tuple[Longs, ...]  # of each point: the variable of each feature
+    cells: Cells  # over the variables
+    low: Floats  # least value of each code, as ``cells.values`` is the greatest
+    first: Codes  # shape (variables, 2): least and greatest ordered code; crossed if there is none
+    special: Words  # shape (variables, words): the special codes
+    missing: Codes  # shape (variables,): the special code of a missing value, -1 for none
+    trees: Questions
+    weights: Floats  # shape (leaves, forms)
+    slopes: Floats  # shape (forms, variables)
+    constant: Floats  # shape (forms,)
+    padding: Floats  # shape (forms,): how far computed forms exceed what is added here
+    ordered: Bools  # shape (forms,): not above 0, as computed, where no tree's weight is
+
+    def points(self, ordered: Codes, special: Codes, values: Floats | None = None) -> list[Floats]:
+        """Return points: a code each, or its special one where that is not -1."""
+        x = self.cells.input(np.maximum(ordered, 0)) if values is None else values.copy()
+        x[special >= 0] = np.nan
+        for v in np.flatnonzero((special >= 0) & (special != self.missing)):
+            x[v] = self._of_category(int(v), int(special[v]))
+        return [x[own] for own in self.variable]
+
+    def _of_category(self, variable: int, code: int) -> float:
+        """Return the least number of a category's cell in magnitude."""
+        at = int(self.cells.start[variable]) + code
+        low, high = float(self.low[at]), float(self.cells.values[at])
+        whole = np.ceil(low)
+        return float(whole) if whole <= high else high
+
+
+def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[Form],
+           equal: Sequence[tuple[int, int, int, int]], missing: Sequence[Bools]) -> Sums:  # fmt: skip
+    """Return forms over cells.
+
+    Parameters
+    ----------
+    equal : sequence of (point, feature, point, feature)
+        Features that are equal in every input of interest.
+    missing : sequence of ndarray of bool, shape (features,) each
+        Which features of each point may be missing.
+    """
+    box, variable = _join(boxes, equal, missing)
+    absent = np.zeros(box.dimension, np.bool_)
+    for own, flags in zip(variable, missing, strict=True):
+        absent[own] |= flags
+    parts = [_Part.of(each, variable[each.point]) for each in applied]
+    categories = _categories(parts, box.dimension)
+    feature = np.concatenate([part.feature for part in parts])
+    threshold = np.concatenate([part.threshold for part in parts])
+    # A category's cell ends where the next one's begins.
+    ends = [
+        (v, end)
+        for v, count in categories.items()
+        for end in (-1.0, *(float(np.nextafter(k, -np.inf)) for k in range(1, count + 1)))
+    ]
+    asks = (feature >= 0) & (np.concatenate([part.set for part in parts]) < 0)
+    cells, cut = cut_box(
+        box,
+        np.concatenate((feature[asks], [v for v, _ in ends])).astype(np.int32),
+        np.concatenate((threshold[asks], [end for _, end in ends])),
+    )
+    codes = np.full(len(feature), -1, np.int32)
+    codes[asks] = cut[: int(asks.sum())]
+    first, special, none = _domain(cells, categories, absent)
+    low = _least_values(cells)
+    trees, rows = _questions(parts, codes, cells, special, none, categories)
+    return _weigh(
+        applied, boxes, forms, variable, cells, low, first, special, none, trees, rows
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """The nodes of an application, over the variables."""
+
+    nodes: Nodes
+    feature: Codes
+    threshold: Floats
+    set: Codes
+
+    @classmethod
+    def of(cls, applied: Applied, variable: Longs) -> _Part:
+        nodes = applied.ensemble.nodes
+        inner = nodes.feature >= 0
+        feature = np.where(inner, variable[nodes.feature], -1).astype(np.int32)
+        return cls(nodes, feature, nodes.threshold, nodes.set)
+
+
+def _join(
+    boxes: Sequence[Box], equal: Sequence[tuple[int, int, int, int]], missing: Sequence[Bools]
+) -> tuple[Box, tuple[Longs, ...]]:
+    """Return one box over variables, and the variable of each feature of each point."""
+    starts = np.cumsum([0, *(box.dimension for box in boxes)])
+    parent = np.arange(starts[-1])
+    group = {}
+    for p, box in enumerate(boxes):
+        for each in box.choices:
+            group.update(dict.fromkeys((starts[p] + each.columns).tolist(), (p, each)))
+
+    def root(v: int) -> int:
+        while parent[v] != v:
+            v = int(parent[v])
+        return v
+
+    wanted = {(int(starts[p] + i), int(starts[q] + j)) for p, i, q, j in equal}
+    for a, b in sorted(wanted):
+        if _same_domain(a, b, wanted, group, starts, boxes, missing):
+            one, other = sorted((root(a), root(b)))
+            parent[other] = one
+    roots = np.array([root(v) for v in range(int(starts[-1]))])
+    kept, variable = np.unique(roots, return_inverse=True)
+    lower, upper = np.full(len(kept), -np.inf), np.full(len(kept), np.inf)
+    np.maximum.at(lower, variable, np.concatenate([box.lower for box in boxes]))
+    np.minimum.at(upper, variable, np.concatenate([box.upper for box in boxes]))
+    upper = np.maximum(lower, upper)
+    choices: dict[tuple[int, ...], Choices] = {}
+    for p, box in enumerate(boxes):
+        for each in box.choices:
+            own = variable[starts[p] + each.columns]
+            choices.setdefault(tuple(own.tolist()), Choices(own, each.values, exact=True))
+    split = [variable[starts[p] : starts[p + 1]] for p in range(len(boxes))]
+    return Box(lower, upper, tuple(choices.values())), tuple(split)
+
+
+def _same_domain(
+    a: int, b: int, wanted: set[tuple[int, int]], group: dict[int, Any], starts: Longs,
+    boxes: Sequence[Box], missing: Sequence[Bools],
+) -> bool:  # fmt: skip
+    """Return whether two equal features can be one variable."""
+    (p, i), (q, j) = (
+        (int(at := np.searchsorted(starts, v, side="right") - 1), int(v - starts[at]))
+        for v in (a, b)
+    )
+    if bool(missing[p][i]) != bool(missing[q][j]):
+        return False
+    one, other = group.get(a), group.get(b)
+    if one is None and other is None:
+        return max(boxes[p].lower[i], boxes[q].lower[j]) <= min(
+            boxes[p].upper[i], boxes[q].upper[j]
+        )
+    if one is None or other is None or not np.array_equal(one[1].values, other[1].values):
+        return False
+    pairs = zip(one[1].columns.tolist(), other[1].columns.tolist(), strict=True)
+    return all((int(starts[p] + c), int(starts[q] + d)) in wanted for c, d in pairs)
+
+
+def _categories(parts: Sequence[_Part], variables: int) -> dict[int, int]:
+    """Return the variables that are asked for a category, with the number of categories."""
+    found: dict[int, int] = {}
+    for part in parts:
+        asks = part.set >= 0
+        for v in np.unique(part.feature[asks]).tolist():
+            found[v] = max(found.get(v, 0), part.nodes.sets.shape[1] - 1)
+    for part in parts:
+        both = np.isin(part.feature, [*found]) & (part.set < 0) & (part.feature >= 0)
+        if both.any():
+            raise SpecError(
+                f"feature {int(part.feature[both][0])} is a number to one model and a category to "
+                "another; this is not supported"
+            )
+    for v, count in found.items():
+        if count > _MOST_SPECIAL:
+            raise SpecError(
+                f"feature {v} has {count:,} categories, at most {_MOST_SPECIAL:,} are supported"
+            )
+    return found
+
+
+def _domain(
+    cells: Cells, categories: dict[int, int], absent: Bools
+) -> tuple[Codes, Words, Codes]:
+    """Return ordered codes, special codes, and the code of a missing value of each variable."""
+    variables = len(cells.most)
+    first = np.stack((np.zeros(variables, np.int32), cells.most), 1)
+    counts = np.zeros(variables, np.int64)
+    for v in categories:
+        counts[v] = int(cells.most[v]) + 1
+        first[v] = 1, 0
+    words = int((counts.max(initial=0) + 1 + 63) // 64)
+    special = np.zeros((variables, words), np.uint64)
+    missing = np.where(absent, counts, -1).astype(np.int32)
+    for v in range(variables):
+        for code in range(int(counts[v]) + bool(absent[v])):
+            special[v, code // 64] |= np.uint64(1 << (code % 64))
+    return first, special, missing
+
+
+def _least_values(cells: Cells) -> Floats:
+    """Return the least value that each code stands for."""
+    low = np.empty_like(cells.values)
+    low[1:] = np.nextafter(cells.values[:-1], np.inf)
+    low[cells.start[:-1]] = cells.box.lower
+    for each in cells.box.choices:
+        for v, own in zip(each.columns.tolist(), each.values.T, strict=True):
+            known = np.unique(own)
+            at = slice(int(cells.start[v]), int(cells.start[v + 1]))
+            low[at] = known[np.searchsorted(known, low[at])]
+    return low
+
+
+def _questions(
+    parts: Sequence[_Part], codes: Codes, cells: Cells, special: Words, missing: Codes,
+    categories: dict[int, int],
+) -> tuple[Questions, Longs]:  # fmt: skip
+    """Return all nodes, unpaired, and where each application's leaves begin."""
+    masks: dict[bytes, int] = {bytes(special.shape[1] * 8): 0}
+    of = {
+        v: np.trunc(cells.values[cells.start[v] : cells.start[v + 1]]) for v in categories
+    }  # fmt: skip
+    base = np.cumsum([0, *(len(part.feature) for part in parts)])
+    rows = np.cumsum([0, *(len(part.nodes.values) for part in parts)])
+    mask = np.zeros(int(base[-1]), np.int32)
+    lefts, rights, roots, sources = [], [], [], []
+    known: dict[tuple[int, int, int, bool], int] = {}
+    for a, part in enumerate(parts):
+        nodes, leaf = part.nodes, part.feature < 0
+        lefts.append(np.where(leaf, nodes.left + rows[a], nodes.left + base[a]))
+        rights.append(np.where(leaf, -1, nodes.right + base[a]))
+        roots.append(nodes.roots[:-1] + base[a])
+        size = len(nodes.feature)
+        sources.append(np.stack((np.full(size, a), np.arange(size)), 1))
+        asks = ~leaf & ((part.set >= 0) | (nodes.missing_left & (missing[part.feature] >= 0)))
+        for node in np.flatnonzero(asks).tolist():
+            v, own = int(part.feature[node]), int(part.set[node])
+            absent = bool(nodes.missing_left[node]) and int(missing[v]) >= 0
+            key = (a, v, own, absent)
+            if key not in known:
+                word = np.zeros(special.shape[1] * 64, np.bool_)
+                if own >= 0:
+                    table = nodes.sets[own]
+                    which = (of[v] >= 0) & (of[v] < len(table) - 1)
+                    word[: len(of[v])] = table[np.where(which, of[v], len(table) - 1).astype(int)]
+                if absent:
+                    word[missing[v]] = True
+                packed = np.packbits(word, bitorder="little").tobytes()
+                known[key] = masks.setdefault(packed, len(masks))
+            mask[base[a] + node] = known[key]
+    table = np.frombuffer(b"".join(masks), np.uint64).reshape(len(masks), -1)
+    return Questions(
+        np.append(np.concatenate(roots), base[-1]),
+        np.concatenate([part.feature for part in parts]), codes, mask,
+        np.concatenate(lefts), np.concatenate(rights), table,
+        np.concatenate(sources).astype(np.int32),
+    ), rows  # fmt: skip
+
+
+def _weigh(
+    applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[Form],
+    variable: tuple[Longs, ...], cells: Cells, low: Floats, first: Codes, special: Words,
+    missing: Codes, trees: Questions, rows: Longs,
+) -> Sums:  # fmt: skip
+    """Pair trees, weigh their leaves in each form, and bound what is rounded."""
+    count, variables = len(forms), len(cells.most)
+    slopes, constant = np.zeros((count, variables)), np.array([form.constant for form in forms])
+    padding = np.zeros(count)
+    factor = [np.zeros((count, len(each.ensemble.base))) for each in applied]
+    for k, form in enumerate(forms):
+        for p, i, c in form.features:
+            slopes[k, variable[p][i]] += c
+        for a, j, c in form.scores:
+            factor[a][k, j] += c
+    weights = np.concatenate([
+        each.ensemble.nodes.values @ own.T / each.ensemble.divisor
+        for each, own in zip(applied, factor, strict=True)
+    ])  # fmt: skip
+    for each, own in zip(applied, factor, strict=True):
+        constant += own @ each.ensemble.base / each.ensemble.divisor
+        padding += np.abs(own) @ (each.ensemble.rounding() + each.ensemble.tie)
+    size = _magnitude(trees, np.abs(weights))
+    reach = np.maximum(np.abs(cells.box.lower), np.abs(cells.box.upper))
+    size += np.abs(slopes) @ reach + np.abs(constant)
+    for each, own in zip(applied, factor, strict=True):
+        size += np.abs(own) @ np.abs(each.ensemble.base)
+    padding += (len(trees.roots) + 32) * _UNIT * size
+    signs = _differences_of_one(applied, factor, slopes, constant)
+    paired, weights, together = _pair(applied, factor, trees, weights, first, special, rows, signs)
+    is_ordered = np.array([pair is not None and pair[:2] in together for pair in signs], np.bool_)
+    return Sums(
+        tuple(boxes), variable, cells, low, first, special, missing, paired, weights, slopes,
+        constant, padding, is_ordered,
+    )  # fmt: skip
+
+
+def _magnitude(trees: Questions, weights: Floats) -> Floats:
+    """Return the sum over trees of the greatest weights, shape (forms,)."""
+    leaf = np.concatenate(([0], np.cumsum(trees.feature < 0)))
+    total = np.zeros(weights.shape[1])
+    for begin, end in zip(leaf[trees.roots[:-1]], leaf[trees.roots[1:]], strict=True):
+        total += weights[begin:end].max(axis=0)
+    return total
+
+
+Sign = tuple[int, int, int, float]
+"""Two applications, a score, and the sign of the first."""
+
+
+def _differences_of_one(
+    applied: Sequence[Applied], factor: Sequence[Floats], slopes: Floats, constant: Floats
+) -> list[Sign | None]:
+    """Return which forms are a multiple of the difference of one score at two points.
+
+    Sums in one order are monotone in their terms, and so is the division: where no tree's value at
+    the first point is above that at the second, neither is the sum as computed.
+    """
+    found: list[Sign | None] = [None] * len(constant)
+    for k in range(len(constant)):
+        used = [(a, int(j)) for a, own in enumerate(factor) for j in np.flatnonzero(own[k])]
+        if len(used) != 2 or slopes[k].any() or constant[k] != 0.0:
+            continue
+        (a, i), (b, j) = used
+        one = applied[a].ensemble
+        if one is not applied[b].ensemble or not one.ordered or i != j:
+            continue
+        if factor[a][k, i] == -factor[b][k, j]:
+            found[k] = a, b, i, float(np.sign(factor[a][k, i]))
+    return found
+
+
+def _pair(
+    applied: Sequence[Applied], factor: Sequence[Floats], trees: Questions, weights: Floats,
+    first: Codes, special: Words, rows: Longs, signs: Sequence[Sign | None],
+) -> tuple[Questions, Floats, set[tuple[int, int]]]:  # fmt: skip
+    """Return trees of pairs of leaves where two applications have as many, cut to the box.
+
+    Also the pairs of applications all of whose trees are paired.
+    """
+    starts = np.cumsum([0, *(each.ensemble.trees for each in applied)])
+    jobs, together = list[tuple[int, int]](), set[tuple[int, int]]()
+    for a, b in _partners(applied, factor):
+        one, other = int(starts[a]), -1 if b < 0 else int(starts[b])
+        jobs += [(one + t, -1 if b < 0 else other + t) for t in range(applied[a].ensemble.trees)]
+        together.add((a, b))
+    made: list[tuple[NDArray[np.int64], Floats]] = []
+    for one, other in jobs:
+        room = _ROOM * sum(int(trees.roots[t + 1] - trees.roots[t]) for t in (one, other) if t >= 0)
+        found = _product(trees, one, other, first, special, room)
+        if found is None and other >= 0:
+            a, b = (int(np.searchsorted(starts, t, side="right")) - 1 for t in (one, other))
+            together.discard((a, b))
+            for t in (one, other):
+                single = _product(trees, t, -1, first, special, room)
+                if single is None:
+                    raise SpecError("a tree is too deep to be searched")
+                made.append((single, weights[single[single[:, 0] < 0, 3]]))
+            continue
+        if found is None:
+            raise SpecError("a tree is too deep to be searched")
+        leaf = found[:, 0] < 0
+        total = weights[found[leaf, 3]].copy()
+        if other >= 0:
+            total += weights[found[leaf, 4]]
+            _keep_signs(applied, found[leaf], total, rows, signs)
+        if total.any() or not made:
+            made.append((found, total))
+    return _concatenate(trees, made), np.concatenate([each for _, each in made]), together
+
+
+def _partners(applied: Sequence[Applied], factor: Sequence[Floats]) -> list[tuple[int, int]]:
+    """Return pairs of applications with as many trees that a form has both of; -1 for none."""
+    left = list(range(len(applied)))
+    found = []
+    while left:
+        a = left.pop(0)
+        fits = (
+            b for b in left
+            if applied[a].ensemble.trees == applied[b].ensemble.trees
+            and (factor[a].any(axis=1) & factor[b].any(axis=1)).any()
+        )  # fmt: skip
+        b = next(fits, -1)
+        if b >= 0:
+            left.remove(b)
+        found.append((a, b))
+    return found
+
+
+def _keep_signs(
+    applied: Sequence[Applied], pairs: NDArray[np.int64], total: Floats, rows: Longs,
+    signs: Sequence[Sign | None],
+) -> None:  # fmt: skip
+    """Put differences above 0 where a greater value was rounded to the same weight."""
+    for k, sign in enumerate(signs):
+        if sign is not None:
+            a, b, score, factor = sign
+            values = applied[a].ensemble.nodes.values[:, score]
+            greater = values[pairs[:, 3] - rows[a]] - values[pairs[:, 4] - rows[b]]
+            total[(greater * factor > 0) & (total[:, k] <= 0), k] = _LEAST
+
+
+def _concatenate(trees: Questions, made: list[tuple[NDArray[np.int64], Floats]]) -> Questions:
+    """Return cut or paired trees as nodes; their columns are those of `_walk`."""
+    nodes = np.concatenate([each for each, _ in made])
+    sizes = [len(each) for each, _ in made]
+    base = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
+    leaf = nodes[:, 0] < 0
+    at = nodes[:, 1]
+    below = np.where(leaf, np.cumsum(leaf) - 1, np.arange(len(nodes)) + 1)
+    return Questions(
+        np.cumsum([0, *sizes]), np.where(leaf, -1, trees.feature[at]).astype(np.int32),
+        trees.cut[at], trees.mask[at], below, np.where(leaf, -1, nodes[:, 2] + base), trees.masks,
+        trees.source[at],
+    )  # fmt: skip
+
+
+def _product(
+    trees: Questions, one: int, other: int, first: Codes, special: Words, room: int
+) -> NDArray[np.int64] | None:
+    """Return the pairs of leaves of two trees that an input reaches, as a tree; None if too many.
+
+    Without another tree, the leaves of one.
+    """
+    out = np.empty((room + 1, 5), np.int64)
+    second = -1 if other < 0 else int(trees.roots[other])
+    levels = 2 + 2 * int(trees.roots[one + 1] - trees.roots[one]) + (
+        0 if other < 0 else 2 * int(trees.roots[other + 1] - trees.roots[other])
+    )
+    size = _walk(
+        trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
+        int(trees.roots[one]), second, first, special, min(levels, 512), out,
+    )  # fmt: skip
+    return None if size < 0 else out[:size].copy()
+
+
+@kernel
+def _walk(
+    feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, one: int, other: int,
+    first: Any, special: Any, levels: int, out: Any,
+) -> int:  # fmt: skip
+    """Write a tree in preorder; return its size, or -1.
+
+    Columns: -1 for a leaf, else 0; the node that asks; the right child; the leaves' rows.
+    """
+    words = special.shape[1]
+    low = np.empty((levels, len(first)), np.int32)
+    high = np.empty((levels, len(first)), np.int32)
+    bits = np.empty((levels, len(first), words), np.uint64)
+    ends = np.empty((levels, 2), np.int64)
+    asked = np.empty(levels, np.int64)
+    place = np.empty(levels, np.int64)
+    side = np.zeros(levels, np.int64)
+    low[0], high[0], bits[0] = first[:, 0], first[:, 1], special
+    ends[0, 0], ends[0, 1] = one, other
+    size, level = 0, 0
+    while True:
+        if size == len(out):
+            return -1
+        question = -1
+        for k in range(2):
+            node = ends[level, k]
+            while node >= 0 and feature[node] >= 0:
+                v, m = feature[node], mask[node]
+                goes = low[level, v] <= min(high[level, v], cut[node])
+                stays = max(low[level, v], cut[node] + 1) <= high[level, v]
+                for w in range(words):
+                    goes |= (bits[level, v, w] & masks[m, w]) != 0
+                    stays |= (bits[level, v, w] & ~masks[m, w]) != 0
+                if goes and stays:
+                    break
+                node = left[node] if goes else right[node]
+            ends[level, k] = node
+            if question < 0 and node >= 0 and feature[node] >= 0:
+                question = node
+        if question >= 0:
+            if level + 1 == levels:
+                return -1
+            out[size, 0], out[size, 1], out[size, 2] = 0, question, -1
+            asked[level], place[level], side[level] = question, size, 0
+            size += 1
+        else:
+            out[size, 0], out[size, 1], out[size, 2] = -1, 0, -1
+            out[size, 3] = left[ends[level, 0]]
+            out[size, 4] = left[ends[level, 1]] if ends[level, 1] >= 0 else -1
+            size += 1
+            while level > 0 and side[level - 1] == 1:
+                level -= 1
+            if level == 0:
+                return size
+            level -= 1
+            side[level] = 1
+            out[place[level], 2] = size
+        node = asked[level]
+        v, m = feature[node], mask[node]
+        low[level + 1], high[level + 1], bits[level + 1] = low[level], high[level], bits[level]
+        ends[level + 1] = ends[level]
+        if side[level] == 0:
+            high[level + 1, v] = min(high[level, v], cut[node])
+            for w in range(words):
+                bits[level + 1, v, w] = bits[level, v, w] & masks[m, w]
+        else:
+            low[level + 1, v] = max(low[level, v], cut[node] + 1)
+            for w in range(words):
+                bits[level + 1, v, w] = bits[level, v, w] & ~masks[m, w]
+        level += 1
