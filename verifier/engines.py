@@ -38,7 +38,17 @@ def _linear_models(context: Context) -> tuple[Engine[Any], ...]:
     return LinearChanges(context, leaks), LinearScores(context, leaks), leaks
 
 
-_MORE = (_forest_leaks, _linear_models)
+def _trees(context: Context) -> tuple[Engine[Any], ...]:
+    """Return the engine of tree ensembles if there is one."""
+    checked = context.checked
+    if not any(names_model(each, checked, "trees") for each in checked.statements):
+        return ()
+    from leaveout.verifier.points.tree_claims import TreeClaims
+
+    return (TreeClaims(context),)
+
+
+_MORE = (_forest_leaks, _linear_models, _trees)
 _ENGINES: Mapping[str, tuple[Callable[[Context], _Made], ...]] = {
     "native": (Samples, Values, *_MORE, NativeLeaks, Formulas),
     "lucid": (Samples, Values, *_MORE, NetworkLeaks),

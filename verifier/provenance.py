@@ -131,6 +131,7 @@ _BY_FUNCTION: Mapping[str, Callable[[Path, str], Iterator[NamedFile]]] = {
     "family": _family,
     "forest": _forest,
     "linear": _linear,
+    "trees": _plain("trees"),
     "access": _guard,
     "ballots": _plain("ballots"),
     "sharded": _plain("service"),

@@ -17,6 +17,7 @@ from leaveout.errors import (
     LeaveoutError,
     LinearError,
     ModelError,
+    TreesError,
     cause,
 )
 from leaveout.models import Family, Manifest, Network, load_family, load_network
@@ -48,6 +49,7 @@ from leaveout.specs.typing.params import Value, value_text
 if TYPE_CHECKING:
     from leaveout.kernel.model import LinearModel
     from leaveout.models.forest import Forest
+    from leaveout.models.trees.model import TreeModel
 
 
 class Resolver:
@@ -61,6 +63,7 @@ class Resolver:
         self._families: dict[tuple[Path, str], Family] = {}
         self._forests: dict[Path, Forest] = {}
         self._linear: dict[Path, LinearModel] = {}
+        self._trees: dict[Path, TreeModel] = {}
         self.notes: list[str] = []
 
     def fail(self, node: Node, wrong: str, cure: str = "") -> LeaveoutError:
@@ -180,6 +183,19 @@ class Resolver:
             except LinearError as error:
                 raise self.fail(self.value(node), str(error)) from None
         return self._linear[path]
+
+    def trees(self, node: Expression) -> TreeModel:
+        """Load the tree ensemble of an expression."""
+        from leaveout.models.trees.model import TreeModel
+        from leaveout.models.trees.reading import read_trees
+
+        path = self._path(node, "trees")
+        if path not in self._trees:
+            try:
+                self._trees[path] = TreeModel(path, read_trees(path))
+            except TreesError as error:
+                raise self.fail(self.value(node), str(error)) from None
+        return self._trees[path]
 
     def linear_file(self, node: Expression) -> Path:
         """Return the file of a linear model."""

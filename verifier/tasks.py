@@ -40,6 +40,7 @@ USED: Mapping[Kind, frozenset[str]] = {
     "formula": frozenset(
         {"time", "workers", "executor", "kernel", "seed", "certificate", "resume"}
     ),
+    "formula over trees": frozenset({"time", "certificate"}),
     "value": frozenset({"time", "seed", "certificate"}),
     "value, by a solver": frozenset({"time", "seed", "solver", "certificate"}),
 }

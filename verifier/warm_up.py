@@ -136,6 +136,26 @@ def _survival() -> None:
         learner.thresholds(part, "removals", 1)
 
 
+def _tree_claims() -> None:
+    """Compile the search over tree ensembles: bound the score of a tree with one split."""
+    from leaveout.bab.forests.ensemble_search import Search, Target
+    from leaveout.deadline import NEVER
+    from leaveout.encoders.forests.ensembles import Applied, encode
+    from leaveout.encoders.query import Form
+    from leaveout.kernel.trees import Ensemble, Nodes
+
+    none, one = np.zeros((0, 1), np.bool_), np.zeros(3)
+    nodes = Nodes(
+        np.array([0, 3]), np.array([0, -1, -1], np.int32), one, np.zeros(3, np.bool_),
+        np.full(3, -1, np.int32), np.array([1, 0, 1]), np.array([2, -1, -1]), none,
+        np.array([[0.0], [1.0]]),
+    )  # fmt: skip
+    ensemble, box = Ensemble(nodes, np.zeros(1), (), 1), Box(np.full(1, -1.0), np.ones(1))
+    form = Form((), ((0, 0, 1.0),), 0.0)
+    sums = encode([Applied(ensemble, 0)], [box], [form], (), (), [np.zeros(1, np.bool_)])
+    Search(Target(sums, np.zeros(1, np.bool_), 1), lambda points: None, deadline=NEVER).run()
+
+
 _ROWS = np.arange(24.0).reshape(12, 2)
 
 
@@ -215,5 +235,6 @@ KERNELS: Mapping[str, Callable[[], object]] = {
     "additions": _additions,
     "forest": _forest,
     "forest_leaks": _forest_leaks,
+    "tree_claims": _tree_claims,
 }
 """What uses each group of compiled functions, on the smallest question there is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,9 @@ from leaveout.errors import SpecError
 from leaveout.kernel.trees import Ensemble, Nodes
 
 Words = NDArray[np.uint64]
+Relation = tuple[int, int, int, int]
+Domain = tuple[Codes, Words, Longs]
+"""Ordered and special codes of each variable, and pairs of variables, the first at most the second."""
 
 _UNIT = 2.0**-52
 _LEAST = 1e-300
@@ -92,13 +95,14 @@ class Sums:
 
 
 def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[Form],
-           equal: Sequence[tuple[int, int, int, int]], missing: Sequence[Bools]) -> Sums:  # fmt: skip
+           equal: Sequence[Relation], below: Sequence[Relation], missing: Sequence[Bools],
+) -> Sums:  # fmt: skip
     """Return forms over cells.
 
     Parameters
     ----------
-    equal : sequence of (point, feature, point, feature)
-        Features that are equal in every input of interest.
+    equal, below : sequence of (point, feature, point, feature)
+        Features that are equal, or the first at most the second, in every input of interest.
     missing : sequence of ndarray of bool, shape (features,) each
         Which features of each point may be missing.
     """
@@ -116,6 +120,12 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
         for v, count in categories.items()
         for end in (-1.0, *(float(np.nextafter(k, -np.inf)) for k in range(1, count + 1)))
     ]
+    less = _comparable(box, variable, below, categories, absent)
+    ends += [
+        (w, float(end))
+        for v, w in (*less, *((w, v) for v, w in less))
+        for end in np.unique(threshold[feature == v])
+    ]
     asks = (feature >= 0) & (np.concatenate([part.set for part in parts]) < 0)
     cells, cut = cut_box(
         box,
@@ -128,7 +138,7 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
     low = _least_values(cells)
     trees, rows = _questions(parts, codes, cells, special, none, categories)
     return _weigh(
-        applied, boxes, forms, variable, cells, low, first, special, none, trees, rows
+        applied, boxes, forms, variable, cells, low, first, special, none, trees, rows, less
     )  # fmt: skip
 
 
@@ -150,7 +160,7 @@ class _Part:
 
 
 def _join(
-    boxes: Sequence[Box], equal: Sequence[tuple[int, int, int, int]], missing: Sequence[Bools]
+    boxes: Sequence[Box], equal: Sequence[Relation], missing: Sequence[Bools]
 ) -> tuple[Box, tuple[Longs, ...]]:
     """Return one box over variables, and the variable of each feature of each point."""
     starts = np.cumsum([0, *(box.dimension for box in boxes)])
@@ -205,6 +215,21 @@ def _same_domain(
         return False
     pairs = zip(one[1].columns.tolist(), other[1].columns.tolist(), strict=True)
     return all((int(starts[p] + c), int(starts[q] + d)) in wanted for c, d in pairs)
+
+
+def _comparable(
+    box: Box, variable: Sequence[Longs], below: Sequence[Relation], categories: Mapping[int, int],
+    absent: Bools,
+) -> list[tuple[int, int]]:  # fmt: skip
+    """Return the variables one of which is at most the other, where both are cut alike."""
+    listed = set(box.discrete.tolist())
+    found = []
+    for p, i, q, j in below:
+        v, w = int(variable[p][i]), int(variable[q][j])
+        same = box.lower[v] == box.lower[w] and box.upper[v] == box.upper[w] and v != w
+        if same and not {v, w} & (listed | set(categories)) and not absent[[v, w]].any():
+            found.append((v, w))
+    return found
 
 
 def _categories(parts: Sequence[_Part], variables: int) -> dict[int, int]:
@@ -310,7 +335,7 @@ def _questions(
 def _weigh(
     applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[Form],
     variable: tuple[Longs, ...], cells: Cells, low: Floats, first: Codes, special: Words,
-    missing: Codes, trees: Questions, rows: Longs,
+    missing: Codes, trees: Questions, rows: Longs, less: Sequence[tuple[int, int]],
 ) -> Sums:  # fmt: skip
     """Pair trees, weigh their leaves in each form, and bound what is rounded."""
     count, variables = len(forms), len(cells.most)
@@ -336,7 +361,10 @@ def _weigh(
         size += np.abs(own) @ np.abs(each.ensemble.base)
     padding += (len(trees.roots) + 32) * _UNIT * size
     signs = _differences_of_one(applied, factor, slopes, constant)
-    paired, weights, together = _pair(applied, factor, trees, weights, first, special, rows, signs)
+    paired, weights, together = _pair(
+        applied, factor, trees, weights, (first, special, np.array(less, np.int64).reshape(-1, 2)),
+        rows, signs,
+    )  # fmt: skip
     is_ordered = np.array([pair is not None and pair[:2] in together for pair in signs], np.bool_)
     return Sums(
         tuple(boxes), variable, cells, low, first, special, missing, paired, weights, slopes,
@@ -381,7 +409,7 @@ def _differences_of_one(
 
 def _pair(
     applied: Sequence[Applied], factor: Sequence[Floats], trees: Questions, weights: Floats,
-    first: Codes, special: Words, rows: Longs, signs: Sequence[Sign | None],
+    domain: Domain, rows: Longs, signs: Sequence[Sign | None],
 ) -> tuple[Questions, Floats, set[tuple[int, int]]]:  # fmt: skip
     """Return trees of pairs of leaves where two applications have as many, cut to the box.
 
@@ -396,12 +424,12 @@ def _pair(
     made: list[tuple[NDArray[np.int64], Floats]] = []
     for one, other in jobs:
         room = _ROOM * sum(int(trees.roots[t + 1] - trees.roots[t]) for t in (one, other) if t >= 0)
-        found = _product(trees, one, other, first, special, room)
+        found = _product(trees, one, other, domain, room)
         if found is None and other >= 0:
             a, b = (int(np.searchsorted(starts, t, side="right")) - 1 for t in (one, other))
             together.discard((a, b))
             for t in (one, other):
-                single = _product(trees, t, -1, first, special, room)
+                single = _product(trees, t, -1, domain, room)
                 if single is None:
                     raise SpecError("a tree is too deep to be searched")
                 made.append((single, weights[single[single[:, 0] < 0, 3]]))
@@ -465,7 +493,7 @@ def _concatenate(trees: Questions, made: list[tuple[NDArray[np.int64], Floats]])
 
 
 def _product(
-    trees: Questions, one: int, other: int, first: Codes, special: Words, room: int
+    trees: Questions, one: int, other: int, domain: Domain, room: int
 ) -> NDArray[np.int64] | None:
     """Return the pairs of leaves of two trees that an input reaches, as a tree; None if too many.
 
@@ -478,7 +506,7 @@ def _product(
     )
     size = _walk(
         trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
-        int(trees.roots[one]), second, first, special, min(levels, 512), out,
+        int(trees.roots[one]), second, *domain, min(levels, 512), out,
     )  # fmt: skip
     return None if size < 0 else out[:size].copy()
 
@@ -486,7 +514,7 @@ def _product(
 @kernel
 def _walk(
     feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, one: int, other: int,
-    first: Any, special: Any, levels: int, out: Any,
+    first: Any, special: Any, less: Any, levels: int, out: Any,
 ) -> int:  # fmt: skip
     """Write a tree in preorder; return its size, or -1.
 
@@ -553,3 +581,7 @@ def _walk(
             for w in range(words):
                 bits[level + 1, v, w] = bits[level, v, w] & ~masks[m, w]
         level += 1
+        for i in range(len(less)):
+            v, k = less[i]
+            high[level, v] = min(high[level, v], high[level, k])
+            low[level, k] = max(low[level, k], low[level, v])

@@ -84,6 +84,13 @@ FUNCTIONS: tuple[Function, ...] = (
         "let X = around([0.2, 0.5, 0.9], 0.05, within = box(0, 1))",
     ),
     Function(
+        "missing",
+        (_INPUTS, _AT),
+        INPUTS,
+        "These features may also be missing (NaN), where trees read the inputs.",
+        "let X = missing(box(0, 1), at = [3, 4])",
+    ),
+    Function(
         "grid",
         (_INPUTS, _AT, Parameter("values", (LIST, TABLE, TEXT), named=True)),
         INPUTS,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 from leaveout.specs.text.expressions import Number
-from leaveout.specs.types import FAMILY, FOREST, LABEL, LINEAR, NETWORK, NUMBER, POINT, TEXT
+from leaveout.specs.types import FAMILY, FOREST, LABEL, LINEAR, NETWORK, NUMBER, POINT, TEXT, TREES
 
 
 def _whole_label(given: Bound, types: Types) -> str | None:
@@ -19,7 +19,8 @@ def _whole_label(given: Bound, types: Types) -> str | None:
 def _score(given: Bound, types: Types) -> str | None:
     if "label" not in given and types["network"] == NETWORK:
         return (
-            "score needs 'label'\nonly a linear model may have a single score: write score(N, x, 1)"
+            "score needs 'label'\nonly a linear model or trees may have a single score: write "
+            "score(N, x, 1)"
         )
     return _whole_label(given, types)
 
@@ -42,8 +43,8 @@ def _confidence_in_words(given: Mapping[str, str]) -> str:
     return f"{given['network']}'s confidence{which} at {given['point']}"
 
 
-_MODEL = Parameter("network", (NETWORK, FOREST, LINEAR))
-_SCORED = (NETWORK, LINEAR)
+_MODEL = Parameter("network", (NETWORK, FOREST, LINEAR, TREES))
+_SCORED = (NETWORK, LINEAR, TREES)
 _POINT = Parameter("point", (POINT,))
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -70,6 +71,14 @@ FUNCTIONS: tuple[Function, ...] = (
         'let L = linear("linear.npz")',
     ),
     Function(
+        "trees",
+        (Parameter("path", (TEXT,)),),
+        TREES,
+        "Boosted trees or a forest in a file of XGBoost, LightGBM or CatBoost, in an ONNX file of "
+        "trees, or as leaveout writes them.",
+        'let T = trees("model.json")',
+    ),
+    Function(
         "confidence",
         (_MODEL, _POINT, Parameter("label", (NUMBER,), optional=True)),
         NUMBER,
@@ -83,7 +92,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "label",
         (_MODEL, _POINT),
         LABEL,
-        "The label a network, a forest or a linear model predicts for a point: the first one with "
+        "The label that a model predicts for a point: the first one with "
         "the highest score.",
         "label(M, x) == label(N, x)",
         words="{network}'s label at {point}",
@@ -93,7 +102,8 @@ FUNCTIONS: tuple[Function, ...] = (
         (Parameter("network", _SCORED), _POINT, Parameter("label", (NUMBER,), optional=True)),
         NUMBER,
         "The score that a network gives a label, a float32 number as onnxruntime computes it; of a "
-        "linear model its output with this number, or its only one, in float64.",
+        "linear model its output with this number, or its only one, in float64; of trees their sum "
+        "before a sigmoid or the like.",
         "score(N, x, 1) >= 0.5",
         _score,
         words=_score_in_words,
@@ -102,8 +112,8 @@ FUNCTIONS: tuple[Function, ...] = (
         "difference",
         (Parameter("network", _SCORED), Parameter("other", _SCORED), _POINT),
         NUMBER,
-        "The largest absolute difference, over all labels, of the scores of two networks or linear "
-        "models.",
+        "The largest absolute difference, over all labels, of the scores of two models of one "
+        "kind.",
         "difference(N, M, x) <= 0.1",
         _same_kind,
         words="the largest difference between the scores of {network} and {other} at {point}",

@@ -33,6 +33,7 @@ _MODELS = {
     "family": "networks of one architecture, each trained without one row",
     "forest": "a random forest",
     "linear": "a linear model",
+    "trees": "boosted trees or a forest",
     "ballots": "votes of base classifiers, given by their answers to test points",
     "service": "models on shards, given by the settings of their service",
     "audit": "unlearned and retrained models, given by what attacks saw of them",

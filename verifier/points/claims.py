@@ -11,6 +11,7 @@ from typing import cast
 
 from leaveout.encoders import Box
 from leaveout.models import Network
+from leaveout.models.trees.model import TreeModel
 from leaveout.names import find_reference
 from leaveout.specs import (
     And,
@@ -255,7 +256,8 @@ class ClaimReader:
     networks: Mapping[str, Network]  # members that ``forall`` binds, by name
     unknown: str = ""  # what a find looks for; empty for a guarantee
     label: int | None = None  # the label that ``confidence`` without one is about, of ``per label``
-    applications: list[tuple[Network, int, str]] = field(default_factory=list)
+    is_trees: bool = False  # whether the claim is about tree ensembles instead
+    applications: list[tuple[Network | TreeModel, int, str]] = field(default_factory=list)
 
     def cases(self, node: Expression, positive: bool) -> Cases:
         """Return the cases in which a claim is true, or false unless ``positive``."""
@@ -392,7 +394,19 @@ class ClaimReader:
         self.applications.append((network, point, f"{network_at}({point_at})"))
         return len(self.applications) - 1, network.labels
 
-    def _network(self, node: Expression) -> Network:
+    def score_of(self, application: int, label: int) -> Lin:
+        """Return the score that a model gives a label."""
+        model, place = self.applications[application][0], label
+        if isinstance(model, TreeModel):
+            found = model.score(label)
+            if isinstance(found, float):
+                return Lin(constant=Fraction(found))
+            place = found
+        return Lin({("score", application, place): _ONE})
+
+    def _network(self, node: Expression) -> Network | TreeModel:
+        if self.is_trees:
+            return self.resolver.trees(node)
         if isinstance(node, Name) and node.name in self.networks:
             return self.networks[node.name]
         return self.resolver.first_alike(node)

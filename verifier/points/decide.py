@@ -119,6 +119,11 @@ class Formulas(Engine[FormulaJob]):
         self._checkpoints |= found
         return list(found.values())
 
+    def _decision(
+        self, job: FormulaJob, label: int | None, clock: Clock, solved: list[Solved] | None
+    ) -> Decision:
+        return Decision(job, label, clock, self.context, self._checkpoints, solved)
+
     def decide(self, job: FormulaJob, clock: Clock) -> list[Result]:
         """See `Engine.decide`."""
         return [self._result(job, label, clock) for label in job.labels]
@@ -126,7 +131,7 @@ class Formulas(Engine[FormulaJob]):
     def _result(self, job: FormulaJob, label: int | None, clock: Clock) -> Result:
         certificate = self.context.certificate
         solved: list[Solved] | None = None if certificate is None else []
-        decision = _Decision(job, label, clock, self.context, self._checkpoints, solved)
+        decision = self._decision(job, label, clock, solved)
         result = decision.result()
         if certificate is not None and result.verdict != "refuted":
             name = result.name if label is None else f"{result.name}, label {label}"
@@ -136,7 +141,11 @@ class Formulas(Engine[FormulaJob]):
         return result
 
 
-class _Decision:
+class Decision:
+    """The decision of one result: a question at a time, as long as it can matter."""
+
+    engine = "native"
+
     def __init__(
         self,
         job: FormulaJob,
@@ -165,19 +174,19 @@ class _Decision:
     def result(self) -> Result:
         in_turn(
             self.questions,
-            self._solve,
+            self.solve,
             # Before its search began: nothing is known of it.
-            lambda asked: self._take(asked, _unsearched_result(math.inf, closed=False)),
+            lambda asked: self.take(asked, unsearched_result(math.inf, closed=False)),
             self.clock,
             floor=BELOW if self.decides else -math.inf,
             decide=self.decides,
         )
         return self._record()
 
-    def _solve(self, asked: Asked, floor: float) -> SearchResult[Found]:
+    def solve(self, asked: Asked, floor: float) -> SearchResult[Found]:
         if not asked.cases:
             self.clock.skip(1)
-            return self._take(asked, _unsearched_result(-math.inf, closed=True))
+            return self.take(asked, unsearched_result(-math.inf, closed=True))
         own = make_claims(asked, self.options.seed)
         share = self.clock.next()
         # The first is looked at even where there is no time: one point that counts is a bound.
@@ -188,7 +197,7 @@ class _Decision:
         def report(progress: Progress) -> None:
             low, high = max(progress.lower, self.lower), max(progress.upper, self.upper)
             trace.add(replace(progress, lower=low, upper=high))
-            self._tell(progress, low, high)
+            self.tell(progress, low, high)
 
         kept, records, groups = self.solved is not None, list[Record](), list[Group]()
         options = replace(self.options.native(share), certificate=kept)
@@ -206,7 +215,7 @@ class _Decision:
         if len(self.questions) == 1:
             course = trace.record(found)
             self.traces += [course] if course is not None and not self.decides else []
-        return self._take(asked, found)
+        return self.take(asked, found)
 
     def _group(self, asked: Asked, found: SearchResult[Found], groups: list[Group]) -> None:
         """Store the members that the bound rests on."""
@@ -220,7 +229,7 @@ class _Decision:
         )
         self.groups += [record] if record.groups else []
 
-    def _take(self, asked: Asked, found: SearchResult[Found]) -> SearchResult[Found]:
+    def take(self, asked: Asked, found: SearchResult[Found]) -> SearchResult[Found]:
         if found.witness is not None and found.lower > self.lower:
             self.lower, self.best = found.lower, (asked, found.witness)
         self.upper = max(self.upper, found.upper)
@@ -232,9 +241,9 @@ class _Decision:
         """Record what is known of a question that was not searched."""
         upper = own.most
         closed = upper < 0.0 if self.decides else upper <= self.lower
-        return self._take(asked, _unsearched_result(upper, closed=closed))
+        return self.take(asked, unsearched_result(upper, closed=closed))
 
-    def _tell(self, progress: Progress, lower: float, upper: float) -> None:
+    def tell(self, progress: Progress, lower: float, upper: float) -> None:
         if self.progress is None:
             return
         shown = replace(
@@ -264,9 +273,9 @@ class _Decision:
             upper=None if decides else _finite(upper),
             label=self.label,
             witness=None,
-            example=self._example(),
+            example=self.example(),
             seconds=round(time.perf_counter() - self.started, 3),
-            engine="native",
+            engine=self.engine,
             solver=None,
             reason=reason,
             box=box_record(job.boxes[0]),
@@ -290,7 +299,7 @@ class _Decision:
             detail += "; propagation finds no finite bound"
         return f"{kind}: {detail}"
 
-    def _example(self) -> ExampleRecord | None:
+    def example(self) -> ExampleRecord | None:
         if self.best is None:
             return None
         asked, found = self.best
@@ -312,7 +321,7 @@ class _Decision:
         said = _Named.of(list(manifests.values()))
         return ExampleRecord(
             points=points, scores=scores, labels=labels, members=members, removed=removed,
-            words=_words(points, scores, labels, removed, ids, said),
+            words=in_words(points, scores, labels, removed, ids, said),
             removed_ids={name: each for name, each in ids.items() if each},
             features=said.features, label_names=said.labels,
         )  # fmt: skip
@@ -352,7 +361,7 @@ class _Named:
         return point_words(self.manifest, np.asarray(values, np.float32))
 
 
-def _unsearched_result(upper: float, *, closed: bool) -> SearchResult[Found]:
+def unsearched_result(upper: float, *, closed: bool) -> SearchResult[Found]:
     """Return what is known of a question without a search."""
     return SearchResult(
         label=-1,
@@ -376,7 +385,7 @@ def _with_sign(trace: TraceRecord, sign: float) -> TraceRecord:
     return structs.replace(trace, lower=lower, upper=tuple(-value for value in trace.lower))
 
 
-def _words(
+def in_words(
     points: dict[str, tuple[float, ...]],
     scores: dict[str, tuple[float, ...]],
     labels: dict[str, int],

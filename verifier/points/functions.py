@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from leaveout.models.trees.model import TreeModel
 from leaveout.specs import Call, Expression, ListOf
 from leaveout.specs.table.signatures import Bound
 from leaveout.verifier.points.claims import (
@@ -28,17 +29,21 @@ _MINUS = Fraction(-1)
 def score(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
     """Read the score of a label."""
     application, labels = reader.application_of(given["network"], given["point"])
-    return plain(_score(application, reader.label_of(given["label"], labels)))
+    if "label" not in given:
+        return plain(reader.score_of(application, _only_score(reader, node, application)))
+    return plain(reader.score_of(application, reader.label_of(given["label"], labels)))
 
 
 def confidence(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
     """Read a confidence; without a label, that of any or of the ``per label`` one."""
     application, labels = reader.application_of(given["network"], given["point"])
+    _refuse_regression(reader, node, application)
     chosen = list(range(labels)) if reader.label is None else [reader.label]
     if "label" in given:
         chosen = [reader.label_of(given["label"], labels)]
     each = [
-        least(*(plain(_margin(application, c, j)) for j in range(labels) if j != c)) for c in chosen
+        least(*(plain(_margin(reader, application, c, j)) for j in range(labels) if j != c))
+        for c in chosen
     ]
     return greatest(*each)
 
@@ -46,10 +51,30 @@ def confidence(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
 def label(reader: ClaimReader, node: Call, given: Bound) -> dict[int, Cases]:
     """Read the cases of each predicted label; ties go to the first, as in onnxruntime."""
     application, labels = reader.application_of(given["network"], given["point"])
+    _refuse_regression(reader, node, application)
+    rivals = {c: [j for j in range(labels) if j != c] for c in range(labels)}
     return {
-        c: (tuple(Test(_margin(application, c, j), j < c) for j in range(labels) if j != c),)
-        for c in range(labels)
+        c: (tuple(Test(_margin(reader, application, c, j), j < c) for j in rivals[c]),)
+        for c in rivals
     }
+
+
+def _refuse_regression(reader: ClaimReader, node: Call, application: int) -> None:
+    model = reader.applications[application][0]
+    if isinstance(model, TreeModel) and not model.is_classifier:
+        raise reader.resolver.fail(node, f"{model.source} is a regression: it answers no labels")
+
+
+def _only_score(reader: ClaimReader, node: Call, application: int) -> int:
+    """Return the label whose score is meant where none is named."""
+    model = reader.applications[application][0]
+    assert isinstance(model, TreeModel), "the type check asks for a label"
+    if len(model.ensemble.base) > 1:
+        many = len(model.ensemble.base)
+        raise reader.resolver.fail(
+            node, f"{model.source} has {many} scores", "name one: score(T, x, 0)"
+        )
+    return 1 if model.is_classifier else 0
 
 
 def difference(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
@@ -59,7 +84,7 @@ def difference(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
     if labels != others:
         raise reader.resolver.fail(node, f"these networks have {labels} and {others} labels")
     return _largest(
-        [plain(_score(first, c).plus(_score(second, c), _MINUS)) for c in range(labels)]
+        [plain(reader.score_of(first, c).plus(reader.score_of(second, c), _MINUS)) for c in range(labels)]
     )
 
 
@@ -114,12 +139,9 @@ def _largest(numbers: list[Pieces]) -> Pieces:
     return greatest(*numbers, *(scale_pieces(each, _MINUS) for each in numbers))
 
 
-def _score(application: int, label: int) -> Lin:
-    return Lin({("score", application, label): Fraction(1)})
-
-
-def _margin(application: int, label: int, rival: int) -> Lin:
-    return _score(application, label).plus(_score(application, rival), _MINUS)
+def _margin(reader: ClaimReader, application: int, label: int, rival: int) -> Lin:
+    other = reader.score_of(application, rival)
+    return reader.score_of(application, label).plus(other, _MINUS)
 
 
 def _feature(point: int, feature: int) -> Pieces:

@@ -29,8 +29,9 @@ class InputReader:
 
     resolver: Resolver
     dimension: int  # features the model reads
-    model: Literal["network", "forest", "linear model"] = "network"
+    model: Literal["network", "forest", "linear model", "trees"] = "network"
     notes: list[str] = field(default_factory=list)  # what a reader of the results should know
+    missing: set[int] = field(default_factory=set)  # features that may also be missing
     _data: dict[Path, NDArray[np.float32]] = field(default_factory=dict, init=False)
 
     def read(self, node: Expression) -> Box:
@@ -38,9 +39,14 @@ class InputReader:
         # A loop, since every feature may be refined by a call of its own.
         calls: list[tuple[Call, Lists, Bound]] = []
         call = self.resolver.value(node)
-        while isinstance(call, Call) and (lists := self.resolver.function(call).lists):
-            given = self.resolver.bound_arguments(call)
-            calls.append((call, lists, given))
+        while isinstance(call, Call):
+            lists, given = self.resolver.function(call).lists, self.resolver.bound_arguments(call)
+            if call.function == "missing":
+                self._allow_missing(call, given)
+            elif lists is None:
+                break
+            else:
+                calls.append((call, lists, given))
             call = self.resolver.value(given["inputs"])
         box = self._box(node, call)
         choices: dict[int, Choices] = {}
@@ -52,6 +58,20 @@ class InputReader:
                     wrong = f"this set lists more than {LARGEST_IN_ALL:,} numbers in all"
                     raise self.resolver.fail(call, wrong, "keep such a fine feature continuous")
         return Box(box.lower, box.upper, tuple(dict.fromkeys(choices.values())))
+
+    def _allow_missing(self, call: Call, given: Bound) -> None:
+        if self.model != "trees":
+            raise self.resolver.fail(call, f"a {self.model} reads no missing values")
+        reader = Reader(self.resolver.value, self._distinct, lambda column: (0.0, 0.0))
+        try:
+            columns = reader.columns(given["at"])
+        except Slip as slip:
+            raise self.resolver.slip_error(slip) from None
+        except Unknown:
+            raise self.resolver.fail(call, "every argument of missing must be a constant") from None
+        for column in columns:
+            self._refuse_beyond(column, given["at"])
+        self.missing.update(columns)
 
     def _box(self, node: Expression, call: Expression) -> Box:
         if isinstance(call, Call) and call.function == "around":

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Literal
 
 from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.files.certificate import FamilySource, ProvedPoints, Source, prove_points
@@ -18,9 +19,10 @@ from leaveout.encoders.query import Case as QueryCase
 from leaveout.errors import LeaveoutError
 from leaveout.models import Family, Manifest, Members, Network
 from leaveout.models.replay import with_parameters
+from leaveout.models.trees.model import TreeModel
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
 from leaveout.specs.text.expressions import children
-from leaveout.specs.types import NETWORK, POINT, Type
+from leaveout.specs.types import NETWORK, POINT, TREES, Type
 from leaveout.verifier.points.claims import Case, ClaimReader, Lin, TooManyError
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.resolve_names import Resolver
@@ -39,7 +41,17 @@ class Asked:
     members: tuple[tuple[str, int, int], ...] = ()
     shared: tuple[tuple[str, Family], ...] = ()
     sources: tuple[Source, ...] = ()  # of each application of the query
+    trees: tuple[TreesAt, ...] = ()  # instead of applications, where the claim is about trees
     manifests: tuple[tuple[str, Manifest], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TreesAt:
+    """A tree ensemble applied to a point."""
+
+    model: TreeModel
+    point: int
+    name: str
 
 
 @dataclass(frozen=True)
@@ -54,6 +66,7 @@ class FormulaJob:
     members: int
     sign: float  # 1, or -1 where the greatest is to be found
     notes: tuple[str, ...]
+    missing: tuple[tuple[int, ...], ...] = ()  # features of each point that may be missing
 
 
 def why_no_formula(statement: Guarantee | Find, resolver: Resolver) -> LeaveoutError | None:
@@ -115,6 +128,11 @@ class _Loader:
             claim = claim.body
         self.body = claim
         self.spots = [each for each in self.binders if resolver.is_inputs(each.domain)]
+        self.is_trees = any(
+            isinstance(each, Call) and resolver.type_of(each) == TREES
+            for each in self._calls(self.body)
+        )
+        self.missing: list[tuple[int, ...]] = []
 
     def load(self) -> FormulaJob:
         others = [each for each in self.binders if each not in self.spots]
@@ -134,6 +152,7 @@ class _Loader:
             math.prod(sizes) if sizes else 0,
             -1.0 if self._is_greatest else 1.0,
             tuple(self.notes),
+            tuple(self.missing),
         )
 
     def _questions(
@@ -206,12 +225,12 @@ class _Loader:
         )
         return [given[p.name] for p in parameters if kind in p.types and p.name in given]
 
-    def _network_of(self, call: Call) -> Network:
+    def _network_of(self, call: Call) -> Network | TreeModel:
         node = self._arguments_of_kind(call, NETWORK)[0]
         for binder in self.binders:
             if isinstance(node, Name) and node.name == binder.name:
                 return self._example(binder)
-        return self.resolver.network(node)
+        return self.resolver.trees(node) if self.is_trees else self.resolver.network(node)
 
     def _example(self, binder: Binder) -> Network:
         """Return a network with the architecture of a family."""
@@ -238,8 +257,13 @@ class _Loader:
             names = [at.name for at in self._arguments_of_kind(call, POINT) if isinstance(at, Name)]
             if binder.name in names and self._arguments_of_kind(call, NETWORK):
                 network = self._network_of(call)
-                reader = InputReader(self.resolver, network.inputs)
+                model: Literal["trees", "network"] = "trees" if self.is_trees else "network"
+                reader = InputReader(self.resolver, network.inputs, model)
                 box = reader.read(binder.domain)
+                self.missing.append(tuple(sorted(reader.missing)))
+                if reader.missing:
+                    listed = ", ".join(map(str, sorted(reader.missing)))
+                    reader.notes.append(f"features that may also be missing in {binder.name}: {listed}")
                 self.notes += [note for note in reader.notes if note not in self.notes]
                 return box
         raise self.resolver.fail(
@@ -258,6 +282,7 @@ class _Loader:
             {name: member.network for name, member in members.items()},
             statement.variable if isinstance(statement, Find) else "",
             label,
+            self.is_trees,
         )
         try:
             cases = reader.cases(self.body, False)
@@ -265,13 +290,23 @@ class _Loader:
             raise self.resolver.fail(
                 self.body, f"this claim splits into {error}", "split it into several guarantees"
             ) from None
-        applications = tuple(Application(*each) for each in reader.applications)
+        trees = tuple(
+            TreesAt(model, *where)
+            for model, *where in reader.applications
+            if isinstance(model, TreeModel)
+        )
+        applications = tuple(
+            Application(model, *where)
+            for model, *where in reader.applications
+            if isinstance(model, Network)
+        )
         known = {id(member.network): member.source for member in members.values()}
         sources = tuple(
             known.get(id(each.network), Source(Path(each.network.source))) for each in applications
         )
         asked = tuple(QueryCase(*self._goals(case)) for case in cases)
-        return Asked(Query(tuple(boxes), applications, ()), asked, label, sources=sources)
+        query = Query(tuple(boxes), applications, ())
+        return Asked(query, asked, label, sources=sources, trees=trees)
 
     def _goals(self, case: Case) -> tuple[tuple[Condition, ...], tuple[Form, ...]]:
         """Split a case into conditions and goals, whose least bounds the unknown."""

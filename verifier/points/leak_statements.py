@@ -21,7 +21,7 @@ from leaveout.specs import (
     Name,
     Number,
 )
-from leaveout.specs.types import FOREST, LINEAR
+from leaveout.specs.types import FOREST, LINEAR, TREES
 from leaveout.specs.types import FORESTS as FAMILY_OF_FORESTS
 from leaveout.specs.types import LINEARS as FAMILY_OF_LINEARS
 from leaveout.verifier.points.sentences import LETTERS
@@ -64,11 +64,14 @@ LINEARS = Decides(
     pairs=False,
 )
 
-_KINDS = {"forest": (FOREST, FAMILY_OF_FORESTS), "linear": (LINEAR, FAMILY_OF_LINEARS)}
+_KINDS = {
+    "forest": (FOREST, FAMILY_OF_FORESTS), "linear": (LINEAR, FAMILY_OF_LINEARS),
+    "trees": (TREES,),
+}  # fmt: skip
 
 
 def names_model(statement: Guarantee | Find, spec: CheckedSpec, kind: str) -> bool:
-    """Return whether a statement is about a forest, or a linear model."""
+    """Return whether a statement is about a forest, a linear model or trees."""
     return any(
         isinstance(node, Call) and spec.type_of(node) in _KINDS[kind]
         for node in reachable(statement.claim, spec)

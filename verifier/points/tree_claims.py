@@ -1,0 +1,305 @@
+"""Claims over points and tree ensembles."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+
+from leaveout.arrays import Bools, Floats
+from leaveout.bab import Progress, SearchResult
+from leaveout.bab.forests.ensemble_search import Point, Search, Target
+from leaveout.deadline import Deadline
+from leaveout.encoders.forests.ensembles import Applied, Sums, encode
+from leaveout.encoders.query import Case, Condition, Form
+from leaveout.errors import LeaveoutError, SpecError
+from leaveout.verifier.points.decide import Decision, Formulas, in_words, unsearched_result
+from leaveout.verifier.points.job import Asked, FormulaJob, Solved
+from leaveout.verifier.points.leak_statements import names_model
+from leaveout.verifier.records import ExampleRecord
+from leaveout.verifier.tasks import Kind, Outline, Statement, Subject
+from leaveout.verifier.time_sharing import Clock
+
+
+@dataclass(frozen=True, eq=False)
+class TreePoint(Point):
+    """A counter-example, with the scores and labels of each application."""
+
+    scores: tuple[Floats, ...]
+    labels: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class TreeQuestion:
+    """One case of a question, as the search takes it."""
+
+    asked: Asked
+    conditions: tuple[Condition, ...]  # goals, then conditions
+    goals: int
+    sums: Sums
+
+    @classmethod
+    def of(cls, asked: Asked, case: Case, missing: Sequence[Bools]) -> TreeQuestion:
+        """Return a case over cells."""
+        conditions = (*(Condition(goal) for goal in case.goals), *case.conditions)
+        conditions += _implied(asked, case.conditions)
+        below = _orders(case.conditions)
+        equal = [(*less, *more) for less, more in below if (more, less) in below and less < more]
+        _refuse_compared(asked, conditions, equal, missing)
+        applied = [Applied(each.model.ensemble, each.point) for each in asked.trees]
+        forms = [each.form for each in conditions]
+        sums = encode(
+            applied, asked.query.points, forms, equal,
+            [(*less, *more) for less, more in below], missing,
+        )  # fmt: skip
+        # What holds by one variable for two features need not be bounded.
+        vacuous = ~sums.slopes.any(axis=1) & ~sums.weights.any(axis=0) & (sums.constant == 0)
+        vacuous &= [not each.form.scores and not each.strict for each in conditions]
+        vacuous[: len(case.goals)] = False
+        if vacuous.all():
+            vacuous[0] = False
+        kept = np.flatnonzero(~vacuous)
+        sums = replace(
+            sums, weights=sums.weights[:, kept], slopes=sums.slopes[kept],
+            constant=sums.constant[kept], padding=sums.padding[kept], ordered=sums.ordered[kept],
+        )  # fmt: skip
+        return cls(asked, tuple(conditions[k] for k in kept), len(case.goals), sums)
+
+    def replay(self, points: Sequence[Floats]) -> TreePoint | None:
+        """Return the counter-example at some points, as the models compute it."""
+        boxes = self.asked.query.points
+        for x, box, own in zip(points, boxes, self.sums.variable, strict=True):
+            absent = np.isnan(x)
+            if absent.any() and not (self.sums.missing[own][absent] >= 0).all():
+                return None
+            if not box.contains(np.where(absent, box.lower, x)[None])[0] and not absent.any():
+                return None
+            if not ((x >= box.lower) & (x <= box.upper) | absent).all():
+                return None
+        scores = [each.model.ensemble.scores(points[each.point][None])[0] for each in self.asked.trees]
+        values, numbers = list[Fraction](), _numbers(points)
+        for k, each in enumerate(self.conditions):
+            value = each.form.least(numbers, scores)
+            if k >= self.goals and not self._holds(each, value):
+                return None
+            values.append(value - self._slack(each, tie=False))
+        goal = min(values[: self.goals], default=None)
+        labels = tuple(
+            int(each.model.ensemble.answers(points[each.point][None])[0]) for each in self.asked.trees
+        )
+        worst = math.inf if goal is None else _rounded_down(goal)
+        return TreePoint(tuple(points), worst, tuple(scores), labels)
+
+    def _holds(self, condition: Condition, value: Fraction) -> bool:
+        """Return whether a condition is met, also where a link rounds."""
+        if value < 0 or (value == 0 and condition.strict):
+            return False
+        return value > self._slack(condition, tie=True) or (
+            value == 0 and not self._slack(condition, tie=False)
+        )
+
+    def _slack(self, condition: Condition, *, tie: bool) -> Fraction:
+        """Return how far the models' own number may be from ours: order of sums, and links."""
+        total = Fraction(0)
+        for a, j, c in condition.form.scores:
+            ensemble = self.asked.trees[a].model.ensemble
+            own = 0.0 if ensemble.ordered else float(ensemble.rounding()[j])
+            total += Fraction(abs(c)) * (Fraction(own) + (Fraction(ensemble.tie) if tie else 0))
+        return total
+
+
+def _numbers(points: Sequence[Floats]) -> list[list[Fraction]]:
+    # A missing value is compared with nothing.
+    return [[Fraction(0) if math.isnan(v) else Fraction(v) for v in x] for x in points]
+
+
+def _rounded_down(value: Fraction) -> float:
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
+
+
+Place = tuple[int, int]
+
+
+def _orders(conditions: Sequence[Condition]) -> set[tuple[Place, Place]]:
+    """Return pairs of features the first of which conditions make at most the second."""
+    below = set()
+    for each in conditions:
+        features = {(p, i): c for p, i, c in each.form.features}
+        if each.form.scores or each.form.constant or sorted(features.values()) != [-1.0, 1.0]:
+            continue
+        (more,) = (at for at, c in features.items() if c > 0)
+        (less,) = (at for at, c in features.items() if c < 0)
+        below.add((less, more))
+    return below
+
+
+def _implied(asked: Asked, conditions: Sequence[Condition]) -> tuple[Condition, ...]:
+    """Return sums of two conditions that are the difference of one score at two points.
+
+    Where ``s(x) > b`` and ``s(y) <= b``, so is ``s(x) - s(y) > 0``, which trees can exclude without
+    any rounding.
+    """
+    single = [each for each in conditions if len(each.form.scores) == 1 and not each.form.features]
+    found = []
+    for i, one in enumerate(single):
+        for other in single[:i]:
+            (a, j, c), (b, k, d) = one.form.scores[0], other.form.scores[0]
+            same = asked.trees[a].model is asked.trees[b].model and j == k and a != b
+            constants = one.form.constant + other.form.constant
+            if same and c == -d and constants == 0.0:
+                form = Form((), (*one.form.scores, *other.form.scores), 0.0)
+                found.append(Condition(form, one.strict or other.strict))
+    return tuple(found)
+
+
+def _refuse_compared(
+    asked: Asked, conditions: Sequence[Condition], equal: Sequence[tuple[int, int, int, int]],
+    missing: Sequence[Bools],
+) -> None:  # fmt: skip
+    """Refuse features that may be missing in comparisons."""
+    unified = {frozenset(((p, i), (q, j))) for p, i, q, j in equal}
+    for each in conditions:
+        where = frozenset((p, i) for p, i, _ in each.form.features)
+        both = {bool(missing[p][i]) for p, i in where}
+        if True in both and not (where in unified and both == {True}):
+            (point, feature) = next((p, i) for p, i in where if missing[p][i])
+            raise SpecError(
+                f"feature {feature} may be missing in point {point}, so it cannot be compared; "
+                "leave it out of missing(...), or out of the comparison"
+            )
+
+
+class TreeClaims(Formulas):
+    """Claims over points and tree ensembles, as questions in linear forms of their scores."""
+
+    subject: ClassVar[Subject] = "points"
+
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        if not names_model(statement, self.context.checked, "trees"):
+            return self.context.resolver.fail(statement.claim, "this statement names no trees")
+        why = super().accepts(statement)
+        if why is not None:
+            # No other engine knows trees.
+            raise why
+        return None
+
+    def kind(self, job: FormulaJob) -> Kind:
+        """See `Engine.kind`."""
+        return "formula over trees"
+
+    def kernels(self, job: FormulaJob) -> Sequence[str]:
+        """See `Engine.kernels`."""
+        return ("tree_claims",)
+
+    def outline(self, job: FormulaJob) -> Outline:
+        """See `Engine.outline`."""
+        applied = {
+            (each.name, each.model.ensemble.trees, len(each.model.ensemble.nodes.values))
+            for asked in job.questions
+            for each in asked.trees
+        }
+        points = zip(job.points, job.boxes, strict=True)
+        cases = sum(len(asked.cases) for asked in job.questions)
+        about = {
+            "points": ", ".join(f"{name} of {box.dimension:,} features" for name, box in points),
+            "trees": ", ".join(
+                f"{name} ({trees:,} trees, {leaves:,} leaves)"
+                for name, trees, leaves in sorted(applied)
+            ),
+            "searches": f"{cases:,}, one for each case that would refute it",
+        }
+        return Outline.of(job.statement, cases, about)
+
+    def resume(self, job: FormulaJob, store: object) -> list[object]:  # type: ignore[override]
+        """See `Engine.resume`; these searches keep no checkpoints."""
+        return []
+
+    def _decision(
+        self, job: FormulaJob, label: int | None, clock: Clock, solved: list[Solved] | None
+    ) -> Decision:
+        return _TreeDecision(job, label, clock, self.context, {}, None)
+
+
+class _TreeDecision(Decision):
+    engine = "trees"
+
+    def solve(self, asked: Asked, floor: float) -> SearchResult[TreePoint]:  # type: ignore[override]
+        if not asked.cases:
+            self.clock.skip(1)
+            return self.take(asked, unsearched_result(-math.inf, closed=True))
+        share = self.clock.next()
+        if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
+            return self.take(asked, unsearched_result(math.inf, closed=False))
+        missing = [np.zeros(box.dimension, np.bool_) for box in asked.query.points]
+        for flags, listed in zip(missing, self.job.missing, strict=True):
+            flags[list(listed)] = True
+        deadline, begun = Deadline.after(share), time.perf_counter()
+        best: SearchResult[TreePoint] | None = None
+        for number, case in enumerate(asked.cases):
+            question = TreeQuestion.of(asked, case, missing)
+            strict = np.array([each.strict for each in question.conditions])
+            left = len(asked.cases) - number
+            own = Deadline.after(deadline.share(left))
+            known = -math.inf if best is None else best.lower
+            found = Search(
+                Target(question.sums, strict, question.goals), question.replay,
+                floor=max(known, floor) if question.goals else -math.inf,
+                gap=self.options.gap, deadline=own, progress=self._report,
+            ).run()  # fmt: skip
+            best = found if best is None else _worse(best, found)
+            if found.interrupted:
+                self.clock.interrupted = True
+                if left > 1:
+                    best = replace(best, upper=math.inf, closed=best.witness is not None
+                                   and not question.goals)  # fmt: skip
+                break
+            if self.decides and found.witness is not None:
+                break
+        assert best is not None
+        return self.take(asked, replace(best, seconds=time.perf_counter() - begun))
+
+    def _report(self, progress: Progress) -> None:
+        low, high = max(progress.lower, self.lower), max(progress.upper, self.upper)
+        self.tell(progress, low, high)
+
+    def example(self) -> ExampleRecord | None:
+        if self.best is None:
+            return None
+        asked, found = self.best
+        points = {
+            name: tuple(float(v) for v in point)
+            for name, point in zip(self.job.points, found.points, strict=True)
+        }
+        pairs = list(zip(asked.trees, found.scores, strict=True))
+        scores = {each.name: tuple(float(v) for v in score) for each, score in pairs}
+        labels = {
+            each.name: label
+            for each, label in zip(asked.trees, found.labels, strict=True)
+            if each.model.is_classifier
+        }
+        return ExampleRecord(
+            points=points, scores=scores, labels=labels, words=in_words(points, scores, labels, {}),
+            features=asked.trees[0].model.ensemble.names,
+        )  # fmt: skip
+
+
+def _worse(
+    one: SearchResult[TreePoint], other: SearchResult[TreePoint]
+) -> SearchResult[TreePoint]:
+    """Return what two cases say together."""
+    best = one if one.lower >= other.lower and one.witness is not None else other
+    if best.witness is None:
+        best = one if one.witness is not None else other
+    open_ = one if not one.closed else other
+    return replace(
+        open_, lower=max(one.lower, other.lower), upper=max(one.upper, other.upper),
+        witness=best.witness, closed=one.closed and other.closed,
+        solved=one.solved + other.solved, interrupted=one.interrupted or other.interrupted,
+    )  # fmt: skip
