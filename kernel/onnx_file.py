@@ -24,6 +24,7 @@ from .networks import Integers
 from .numbers import Floats
 from .records import parse
 from .refusal import Unreadable
+from .trees import Ensemble
 from .regular_files import open_regular
 
 
@@ -60,6 +61,8 @@ class Reader(Protocol):
     def family(self, path: Path, network: Network, /) -> Members: ...  # noqa: D102
     def alone(self, path: Path, network: Network, /) -> Members:
         """Return another network of the same architecture as a family of one."""
+
+    def trees(self, path: Path, /) -> Ensemble: ...  # noqa: D102
 
 
 Parameters = Mapping[str, NDArray[np.float32]]
@@ -512,6 +515,10 @@ class DenseReader:
         if not same_architecture(network, other):
             raise Unreadable(f"{path}: its architecture differs from that of {network.path}")
         return _One(other)
+
+    def trees(self, path: Path, /) -> Ensemble:
+        """See `Reader`."""
+        raise Unreadable(f"{path}: holds trees, which leaveout reads: leaveout check CERTIFICATE")
 
 
 @dataclass(frozen=True, eq=False)

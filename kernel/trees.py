@@ -210,7 +210,7 @@ class Ensemble:
         """
         unit = 2.0**-24 if self.single else 2.0**-53
         most = np.abs(self.base)
-        for first, last in zip(self._first_leaves(), self._first_leaves()[1:], strict=False):
+        for first, last in zip(self.first_leaves(), self.first_leaves()[1:], strict=False):
             most = most + np.abs(self.nodes.values[first:last]).max(axis=0, initial=0.0)
         steps = (self.trees + 2) * unit
         # Underflow of a float32 conversion or division, and of the bound's own arithmetic.
@@ -229,7 +229,7 @@ class Ensemble:
             X[:, columns] = X[:, columns].astype(np.float32)
         return X
 
-    def _first_leaves(self) -> Longs:
+    def first_leaves(self) -> Longs:
         """Return the first row of ``values`` of each tree, and the number of rows."""
         leaf = np.concatenate(([0], np.cumsum(self.nodes.feature < 0)))
         return np.asarray(leaf[self.nodes.roots])

@@ -34,6 +34,8 @@ _DIVE = 8
 """A leaf of the search is sought from every so many boxes."""
 _SAMPLE = 64
 """Inputs drawn before the search."""
+EMPTY, ORDERED = -2, -3
+"""Why a box is closed: it is empty; a score is ordered (-3 minus the combination)."""
 _PASSES = 4
 """Most passes over the conditions on features at a box."""
 _SLACK = 1e-12
@@ -89,6 +91,25 @@ class Trail:
     node: list[tuple[int, int]] = field(default_factory=list)  # question; (-1, -1) for a leaf
     column: list[int] = field(default_factory=list)  # combination that bounds a leaf
     side: list[int] = field(default_factory=list)
+
+    rows: list[Floats] = field(default_factory=list)  # combinations of forms
+    ordered: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))  # of ``rows``
+
+    def preorder(self) -> tuple[NDArray[np.int32], list[int]]:
+        """Return the questions in preorder, shape (boxes, 2), and the column of each leaf."""
+        children: dict[int, list[int]] = {}
+        for number, parent in enumerate(self.parent):
+            children.setdefault(parent, []).append(number)
+        waiting, asked, columns = [0], list[tuple[int, int]](), list[int]()
+        while waiting:
+            number = waiting.pop()
+            asked.append(self.node[number])
+            if number in children:
+                left, right = sorted(children[number], key=lambda each: self.side[each])
+                waiting += [right, left]
+            else:
+                columns.append(self.column[number])
+        return np.array(asked, np.int32), columns
 
     def add(self, parent: int, side: int) -> int:
         """Add a box."""
@@ -148,6 +169,8 @@ class Search:
         strict = ((combined != 0) & target.strict & sums.ordered).any(axis=1)
         self.ordered = alone & strict & ~self.is_goal
         self.rows: list[Floats] = list(combined)
+        if trail is not None:
+            trail.rows, trail.ordered = self.rows, self.ordered
         self.rules = _rules(sums)
         trees = sums.trees
         owner = np.repeat(np.arange(len(trees.roots) - 1), np.diff(trees.roots))
@@ -249,14 +272,16 @@ class Search:
         self.solved += 1
         before = box.copy()
         if not self._narrow(box, bits):
-            self._close(number, -2)
+            self._close(number, EMPTY)
             return None
         moved = np.flatnonzero((before != box).any(axis=0))
         changed = np.zeros(box.shape[1], np.bool_)
         changed[moved] = True
         if variable >= 0:
             changed[variable] = True
-        which = self.uses[:, changed].any(axis=1) if variable >= 0 else np.ones(len(self.uses), bool)
+        which = (
+            self.uses[:, changed].any(axis=1) if variable >= 0 else np.ones(len(self.uses), bool)
+        )
         at, top = parent.at.copy(), parent.top.copy()
         trees = self.sums.trees
         refine(trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
@@ -273,7 +298,8 @@ class Search:
         if self.ordered.any():
             dead |= self.ordered & (box.top <= 0).all(axis=0)
         if dead.any():
-            self._close(box.number, int(np.flatnonzero(dead)[0]))
+            at = int(np.flatnonzero(dead)[0])
+            self._close(box.number, at if bounds[at] < 0 else ORDERED - at)
             return None
         which = np.flatnonzero(goal) if goal.any() else np.arange(len(bounds))
         at = int(which[bounds[which].argmin()])
@@ -368,9 +394,7 @@ class Search:
         mark = None if self.trail is None else len(self.trail.parent)
         for node in nodes[tried].tolist():
             halves = self._halves(box, node)
-            drops = [
-                box.value - (each.value if each is not None else -math.inf) for each in halves
-            ]
+            drops = [box.value - (each.value if each is not None else -math.inf) for each in halves]
             drops = [min(each, 1e6 + abs(box.value)) for each in drops]
             merit = max(drops[0], 1e-9) * max(drops[1], 1e-9)
             if best is None or merit > best[0]:
@@ -425,13 +449,12 @@ class Search:
         if self.slopes.any():
             values, factors = self._solve(box)
             bound = float(factors @ self._exact_part(box)) + self._greatest(factors, box.box)
-            if bound < 0 or (self.target.goals and bound <= self.cutoff):
-                if factors[: self.target.goals].sum() in (0.0, 1.0):
-                    self.rows.append(factors)
-                    self._close(box.number, len(self.rows) - 1)
-                    return
+            if bound < 0 and not factors[: self.target.goals].any():
+                self.rows.append(factors)
+                self._close(box.number, len(self.rows) - 1)
+                return
         self._try(self.sums.points(ordered, special, values))
-        if self.best is None or box.value > self.cutoff:
+        if not self._found:
             self.left_open = max(self.left_open, box.value)
 
     def _exact_part(self, box: _Box) -> Floats:

@@ -77,6 +77,7 @@ class Sums:
     constant: Floats  # shape (forms,)
     padding: Floats  # shape (forms,): how far computed forms exceed what is added here
     ordered: Bools  # shape (forms,): not above 0, as computed, where no tree's weight is
+    pairs: tuple[tuple[int, int], ...]  # applications whose trees are paired
 
     def points(self, ordered: Codes, special: Codes, values: Floats | None = None) -> list[Floats]:
         """Return points: a code each, or its special one where that is not -1."""
@@ -254,9 +255,7 @@ def _categories(parts: Sequence[_Part], variables: int) -> dict[int, int]:
     return found
 
 
-def _domain(
-    cells: Cells, categories: dict[int, int], absent: Bools
-) -> tuple[Codes, Words, Codes]:
+def _domain(cells: Cells, categories: dict[int, int], absent: Bools) -> tuple[Codes, Words, Codes]:
     """Return ordered codes, special codes, and the code of a missing value of each variable."""
     variables = len(cells.most)
     first = np.stack((np.zeros(variables, np.int32), cells.most), 1)
@@ -368,7 +367,7 @@ def _weigh(
     is_ordered = np.array([pair is not None and pair[:2] in together for pair in signs], np.bool_)
     return Sums(
         tuple(boxes), variable, cells, low, first, special, missing, paired, weights, slopes,
-        constant, padding, is_ordered,
+        constant, padding, is_ordered, tuple(pair for pair in sorted(together) if pair[1] >= 0),
     )  # fmt: skip
 
 
@@ -501,8 +500,10 @@ def _product(
     """
     out = np.empty((room + 1, 5), np.int64)
     second = -1 if other < 0 else int(trees.roots[other])
-    levels = 2 + 2 * int(trees.roots[one + 1] - trees.roots[one]) + (
-        0 if other < 0 else 2 * int(trees.roots[other + 1] - trees.roots[other])
+    levels = (
+        2
+        + 2 * int(trees.roots[one + 1] - trees.roots[one])
+        + (0 if other < 0 else 2 * int(trees.roots[other + 1] - trees.roots[other]))
     )
     size = _walk(
         trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,

@@ -15,6 +15,7 @@ from ..boxes import runs
 from ..leaks import Leaks
 from ..onnx_file import DenseReader, Reader
 from ..refusal import Rejected, Unreadable
+from ..tree_forms import TreePoints
 from ..values import Answers, HeldFile, Topic
 from .certificate import Certificate, read_certificate
 from .evaluate import Ground
@@ -33,6 +34,8 @@ from .networks import (
     facts_of,
     read_points,
     read_question,
+    read_tree_points,
+    reads_trees,
 )
 from .parts import (
     ClaimPart,
@@ -162,15 +165,21 @@ class Checker:
 
         def run() -> tuple[int, PointsSubject]:
             self._refuse_exact()
+            proof = self._certificate.under(claim.tree)
+            report = self._report(claim.name, None)
+            if reads_trees(claim):
+                points = read_tree_points(claim, self._shelf)
+                assert isinstance(points.claim, TreePoints)
+                return points.claim.check(proof, report), PointsSubject(claim.name, points)
             points = read_points(claim, self._shelf)
+            assert not isinstance(points.claim, TreePoints)
             facts = {
                 "members": points.claim.members,
                 "hidden": points.claim.hidden_width,
                 "short": int(self._certificate.short),
             }
-            proof = self._certificate.under(claim.tree)
             ask = self._answers(Topic("point tree", claim.tree, proof, facts))
-            leaves = points.claim.check(ask, self._report(claim.name, None))
+            leaves = points.claim.check(ask, report)
             return leaves, PointsSubject(claim.name, points)
 
         return self._run(claim.name, None, claim.upper, run)

@@ -16,6 +16,8 @@ from ..leaks import Leaks
 from ..networks import Integers
 from ..onnx_file import Members, Network, Reader
 from ..refusal import Rejected, Unreadable
+from ..tree_forms import TreePoints
+from ..trees import Ensemble
 from ..values import Ask
 from .parts import ApplicationPart, CasePart, ClaimPart, FilePart, FormPart, QuestionPart
 from .places import Places
@@ -57,6 +59,7 @@ class Shelf:
     def __init__(self, places: Places, reader: Reader) -> None:
         self.places, self._reader = places, reader
         self._networks: dict[FilePart, tuple[Path, Network]] = {}
+        self._trees: dict[FilePart, tuple[Path, Ensemble]] = {}
         self._families: dict[tuple[FilePart, FilePart], tuple[Path, Members]] = {}
 
     def network(self, part: FilePart) -> tuple[Path, Network]:
@@ -67,6 +70,13 @@ class Shelf:
             path = self.places.find(part, "network")
             self._networks[part] = path, self._reader.network(path)
         return self._networks[part]
+
+    def trees(self, part: FilePart) -> tuple[Path, Ensemble]:
+        """Return where trees were found, and the trees."""
+        if part not in self._trees:
+            path = self.places.find(part, "network")
+            self._trees[part] = path, self._reader.trees(path)
+        return self._trees[part]
 
     def family(self, part: FilePart, network: FilePart, count: int) -> tuple[Path, Members]:
         """Return where a family was found, and its members."""
@@ -186,17 +196,28 @@ class Applied:
 
 
 @dataclass(frozen=True, eq=False)
+class AppliedTrees:
+    """A tree ensemble that reads a point."""
+
+    path: Path
+    ensemble: Ensemble
+    family: None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Points:
     """A claim over points."""
 
     part: ClaimPart
-    applied: tuple[Applied, ...]  # one per application
+    applied: tuple[Applied | AppliedTrees, ...]  # one per application
     inputs: tuple[Inputs, ...]  # one per point
-    claim: rules.Points  # what is proved
+    claim: rules.Points | TreePoints  # what is proved
 
 
 def read_points(part: ClaimPart, shelf: Shelf) -> Points:
-    """Load the files of a claim."""
+    """Load the files of a claim over networks."""
+    if part.missing:
+        raise Rejected("networks read no missing values")
     for each in part.applications:
         if not 0 <= each.point < len(part.points):
             raise Rejected("a network is applied to a point that does not exist")
@@ -209,6 +230,37 @@ def read_points(part: ClaimPart, shelf: Shelf) -> Points:
     cases = tuple(_case(case) for case in part.cases)
     claim = rules.Points(applications, boxes, cases, part.upper, part.decides, part.reals)
     return Points(part, applied, boxes, claim)
+
+
+def reads_trees(part: ClaimPart) -> bool:
+    """Return whether a claim is about tree ensembles."""
+    return any(each.network.kind == "trees" for each in part.applications)
+
+
+def read_tree_points(part: ClaimPart, shelf: Shelf) -> Points:
+    """Load the files of a claim about tree ensembles."""
+    applied = []
+    for each in part.applications:
+        if each.network.kind != "trees" or each.family is not None or each.member is not None:
+            raise Rejected("a claim about trees and other models")
+        applied.append(AppliedTrees(*shelf.trees(each.network)))
+        if not 0 <= each.point < len(part.points):
+            raise Rejected("trees are applied to a point that does not exist")
+    boxes = []
+    for p, box in enumerate(part.points):
+        own = [o for o, e in zip(applied, part.applications, strict=True) if e.point == p]
+        if not own or len({each.ensemble.features for each in own}) > 1:
+            raise Rejected("a point that no trees read, or that trees read differently")
+        boxes.append(read_box(box, own[0].ensemble.features, str(own[0].path), single=False))
+    if part.reals or any(case.inside or case.sums or case.near for case in part.cases):
+        raise Rejected("a claim about trees with the layout of one about networks")
+    claim = TreePoints(
+        tuple((one.ensemble, each.point) for one, each in zip(applied, part.applications, strict=True)),
+        tuple(boxes), part.missing, tuple(map(_case, part.cases)),
+        tuple(tuple(form.strict for form in (*c.goals, *c.conditions)) for c in part.cases),
+        part.upper, part.decides,
+    )  # fmt: skip
+    return Points(part, tuple(applied), tuple(boxes), claim)
 
 
 def _apply(part: ApplicationPart, shelf: Shelf) -> Applied:

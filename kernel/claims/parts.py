@@ -148,6 +148,7 @@ class ClaimPart:
     points: tuple[BoxPart, ...]
     applications: tuple[ApplicationPart, ...]
     cases: tuple[CasePart, ...]
+    missing: tuple[tuple[int, ...], ...] = ()  # of each point, where trees read it
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ What = Literal["network", "family", "files"]
 
 _NETWORKS = ("network", "family", "folder")
 _KINDS: dict[str, tuple[str, ...]] = {
-    "network": _NETWORKS,
+    "network": (*_NETWORKS, "trees"),
     "family": _NETWORKS,
     "files": ("file", "access"),
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..boxes import number
 from ..records import encode
-from .networks import Points
+from .networks import Applied, Points, reads_trees
 from .parts import ApplicationPart, CasePart, FamilyPart, FormPart
 
 _CASES, _FORMS, _TERMS = 6, 12, 8
@@ -63,6 +63,8 @@ class PointsSubject:
         """Yield the claim, a line per case, a line per file, and the inputs."""
         part = self.points.part
         where = "over the reals" if part.reals else "as evaluated in float32"
+        if self._model == "trees":
+            where = "as the library adds their scores"
         points = ", ".join(self._points)
         any_member = next((n for n, each in self._families.items() if each.member is None), None)
         if any_member is not None:
@@ -92,7 +94,7 @@ class PointsSubject:
             what = f"all {count:,} cases" if count > 1 else "the case"
             yield f"  shortened; SHA-256 of {what} in full: {digest.hexdigest()}"
         for sha256, (path, name) in self._networks.items():
-            yield f"network {name} is {path} (SHA-256 {sha256})"
+            yield f"{self._model} {name} is {path} (SHA-256 {sha256})"
         for name, each in self._families.items():
             which = "any" if each.member is None else f"number {each.member}, counted from 0,"
             sha256 = each.part.file.sha256
@@ -105,6 +107,13 @@ class PointsSubject:
         for name, inputs in zip(self._points, self.points.inputs, strict=True):
             for line in inputs.lines():
                 yield f"of {name}, {line}"
+        for name, own in zip(self._points, part.missing, strict=False):
+            if own:
+                yield f"of {name}, features {', '.join(map(str, own))} may also be missing (NaN)"
+
+    @property
+    def _model(self) -> str:
+        return "trees" if reads_trees(self.points.part) else "network"
 
     def _conditions(self, case: CasePart) -> list[str]:
         own = (*case.goals, *case.conditions) if self.points.part.decides else case.conditions
@@ -173,6 +182,7 @@ class PointsSubject:
         listed = [
             (self._networks[each.network.sha256][1], note)
             for each, reader in zip(self.points.part.applications, self.points.applied, strict=True)
+            if isinstance(reader, Applied)
             for note in reader.network.notes
         ]
         return list(dict.fromkeys(listed))

@@ -23,12 +23,14 @@ from leaveout.kernel.float32 import Program
 from leaveout.kernel.onnx_file import Dense, DenseReader, Members, Network
 from leaveout.kernel.recording import Recorder
 from leaveout.kernel.refusal import Rejected, Unreadable
+from leaveout.kernel.trees import Ensemble
 from leaveout.kernel.values import Ask, Topic, nothing
 from leaveout.models import Family, load_family, load_network
 from leaveout.models import Network as LoadedNetwork
 from leaveout.models.archive import holds_arrays
 from leaveout.models.lowering import program_of
 from leaveout.models.onnx.values import files_of
+from leaveout.models.trees.reading import read_trees
 from leaveout.verifier.certify.forests import rules_of_boxes
 from leaveout.verifier.certify.networks import lines_only
 from leaveout.verifier.certify.tree_arrays import TreeArrays
@@ -230,6 +232,10 @@ class _Reader:
             raise Rejected(f"{path}: its architecture differs from that of {whole.source}")
         stacked = {k: np.asarray(v, np.float32)[None] for k, v in other.parameters.items()}
         return _LoadedFamily(whole, Family(stacked, np.zeros(1, np.int64)))
+
+    def trees(self, path: Path, /) -> Ensemble:
+        """See `leaveout.kernel.claims.networks.Reader`."""
+        return read_trees(path)
 
 
 def _load(network: Network) -> LoadedNetwork:

@@ -84,7 +84,10 @@ def difference(reader: ClaimReader, node: Call, given: Bound) -> Pieces:
     if labels != others:
         raise reader.resolver.fail(node, f"these networks have {labels} and {others} labels")
     return _largest(
-        [plain(reader.score_of(first, c).plus(reader.score_of(second, c), _MINUS)) for c in range(labels)]
+        [
+            plain(reader.score_of(first, c).plus(reader.score_of(second, c), _MINUS))
+            for c in range(labels)
+        ]
     )
 
 

@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from numpy.typing import NDArray
 
 from leaveout.bab.native.claims import Claims
-from leaveout.bab.native.files.certificate import FamilySource, ProvedPoints, Source, prove_points
+from leaveout.bab.native.files.certificate import (
+    FamilySource,
+    ProvedPoints,
+    Source,
+    form_part,
+    prove_points,
+)
+from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.bab.native.files.records import Record
 from leaveout.encoders import Box
 from leaveout.encoders.query import Application, Condition, Form, Query
 from leaveout.encoders.query import Case as QueryCase
 from leaveout.errors import LeaveoutError
 from leaveout.models import Family, Manifest, Members, Network
+from leaveout.models.archive import put_array
 from leaveout.models.replay import with_parameters
 from leaveout.models.trees.model import TreeModel
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
@@ -263,7 +274,9 @@ class _Loader:
                 self.missing.append(tuple(sorted(reader.missing)))
                 if reader.missing:
                     listed = ", ".join(map(str, sorted(reader.missing)))
-                    reader.notes.append(f"features that may also be missing in {binder.name}: {listed}")
+                    reader.notes.append(
+                        f"features that may also be missing in {binder.name}: {listed}"
+                    )
                 self.notes += [note for note in reader.notes if note not in self.notes]
                 return box
         raise self.resolver.fail(
@@ -375,6 +388,56 @@ class Solved:
     sources: tuple[Source, ...]  # of each application
     upper: float  # no counter-example has a larger least goal
     records: list[Record]  # all nodes that were bounded
+
+
+@dataclass(frozen=True, eq=False)
+class ProvedTrees:
+    """A claim over points and trees with its proof."""
+
+    name: str
+    upper: float
+    decides: bool
+    asked: Asked
+    missing: tuple[tuple[int, ...], ...]
+    proof: Mapping[str, NDArray[Any]]
+
+    def put(self, archive: zipfile.ZipFile, name: str) -> None:
+        """See `PointsClaim`."""
+        for key, array in self.proof.items():
+            put_array(archive, f"{name}.{key}", array, packed=True)
+
+    @property
+    def files(self) -> dict[str, list[Path]]:
+        """The files it depends on, by kind."""
+        return {"network": list(dict.fromkeys(each.model.path for each in self.asked.trees))}
+
+    def part(self, tree: str, folder: Path) -> dict[str, object]:
+        """Return its part of the manifest."""
+        said = trees_part(self.asked, self.missing, folder, decides=self.decides)
+        return {"name": self.name, "upper": self.upper, "tree": tree, **said}
+
+
+def trees_part(
+    asked: Asked, missing: tuple[tuple[int, ...], ...], folder: Path, *, decides: bool
+) -> dict[str, object]:
+    """Return the manifest's entry on a claim over points and trees, whatever its proof."""
+    applications = [
+        {"network": file_part(each.model.path, folder, "trees"), "point": each.point,
+         "family": None, "member": None}
+        for each in asked.trees
+    ]  # fmt: skip
+    cases = []
+    for case in asked.cases:
+        parts = [form_part(each.form, each.strict) for each in case.conditions]
+        goals = [form_part(each, strict=False) for each in case.goals] or parts[:1]
+        cases.append({
+            "goals": goals, "conditions": parts if case.goals else parts[1:], "inside": [],
+            "sums": [], "near": False, "origin": [],
+        })  # fmt: skip
+    return {
+        "decides": decides, "reals": False, "cases": cases, "missing": missing,
+        "points": [box_part(each) for each in asked.query.points], "applications": applications,
+    }  # fmt: skip
 
 
 class Unproved(Exception):  # noqa: N818

@@ -32,7 +32,7 @@ from leaveout.models.archive import holds_arrays, put_array, read_arrays
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.certify.check import used_parts
 from leaveout.verifier.certify.trees import Used
-from leaveout.verifier.points.job import Solved, Unproved, proved_points
+from leaveout.verifier.points.job import ProvedTrees, Solved, Unproved, proved_points
 from leaveout.version import VERSION
 
 Arrays = dict[str, NDArray[Any]]
@@ -253,6 +253,12 @@ class CertificateTarget:
             self.notes.append(
                 f"{name}: the certificate proves only {bound(proved, up=True)}, not {told}"
             )
+
+    def trees(self, claims: Sequence[ProvedTrees]) -> None:
+        """Store the proofs of a claim over points and trees."""
+        assert self._book is not None
+        for claim in claims:
+            self._book.add_points(claim)
 
     def values(self, claims: ValueClaims) -> None:
         """Store the statements about values."""

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.arrays import Bools, Floats
 from leaveout.bab import Progress, SearchResult
-from leaveout.bab.forests.ensemble_search import Point, Search, Target
+from leaveout.bab.forests.ensemble_search import EMPTY, ORDERED, Point, Search, Target, Trail
 from leaveout.deadline import Deadline
 from leaveout.encoders.forests.ensembles import Applied, Sums, encode
 from leaveout.encoders.query import Case, Condition, Form
 from leaveout.errors import LeaveoutError, SpecError
 from leaveout.verifier.points.decide import Decision, Formulas, in_words, unsearched_result
-from leaveout.verifier.points.job import Asked, FormulaJob, Solved
+from leaveout.verifier.points.job import Asked, FormulaJob, ProvedTrees, Solved
 from leaveout.verifier.points.leak_statements import names_model
 from leaveout.verifier.records import ExampleRecord
+from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Kind, Outline, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
@@ -39,7 +41,8 @@ class TreeQuestion:
     """One case of a question, as the search takes it."""
 
     asked: Asked
-    conditions: tuple[Condition, ...]  # goals, then conditions
+    conditions: tuple[Condition, ...]  # goals, then conditions, then sums of two conditions
+    made_of: tuple[tuple[int, ...], ...]  # of each: the forms of the case that are added
     goals: int
     sums: Sums
 
@@ -47,7 +50,10 @@ class TreeQuestion:
     def of(cls, asked: Asked, case: Case, missing: Sequence[Bools]) -> TreeQuestion:
         """Return a case over cells."""
         conditions = (*(Condition(goal) for goal in case.goals), *case.conditions)
-        conditions += _implied(asked, case.conditions)
+        made_of = [(k,) for k in range(len(conditions))]
+        for pair, implied in _implied(asked, conditions[len(case.goals) :]):
+            made_of.append(tuple(len(case.goals) + k for k in pair))
+            conditions = (*conditions, implied)
         below = _orders(case.conditions)
         equal = [(*less, *more) for less, more in below if (more, less) in below and less < more]
         _refuse_compared(asked, conditions, equal, missing)
@@ -68,7 +74,25 @@ class TreeQuestion:
             sums, weights=sums.weights[:, kept], slopes=sums.slopes[kept],
             constant=sums.constant[kept], padding=sums.padding[kept], ordered=sums.ordered[kept],
         )  # fmt: skip
-        return cls(asked, tuple(conditions[k] for k in kept), len(case.goals), sums)
+        own = tuple(conditions[k] for k in kept), tuple(made_of[k] for k in kept)
+        return cls(asked, *own, len(case.goals), sums)
+
+    def proof(self, trail: Trail, forms: int) -> dict[str, NDArray[Any]]:
+        """Return the arrays that prove what a search found, with factors of so many forms."""
+        asked, columns = trail.preorder()
+        factor, order = np.zeros((len(columns), forms)), np.full((len(columns), 2), -1, np.int32)
+        for leaf, column in enumerate(columns):
+            if column <= ORDERED:
+                (at,) = np.flatnonzero(trail.rows[ORDERED - column])
+                own = self.made_of[at]
+                order[leaf] = own[0], own[-1]
+            elif column != EMPTY:
+                for at in np.flatnonzero(trail.rows[column]).tolist():
+                    factor[leaf, list(self.made_of[at])] += trail.rows[column][at]
+        return {
+            "size": np.array([len(asked)], np.int64), "asked": asked, "factor": factor,
+            "order": order, "pairs": np.array(self.sums.pairs, np.int32).reshape(-1, 2),
+        }  # fmt: skip
 
     def replay(self, points: Sequence[Floats]) -> TreePoint | None:
         """Return the counter-example at some points, as the models compute it."""
@@ -81,7 +105,9 @@ class TreeQuestion:
                 return None
             if not ((x >= box.lower) & (x <= box.upper) | absent).all():
                 return None
-        scores = [each.model.ensemble.scores(points[each.point][None])[0] for each in self.asked.trees]
+        scores = [
+            each.model.ensemble.scores(points[each.point][None])[0] for each in self.asked.trees
+        ]
         values, numbers = list[Fraction](), _numbers(points)
         for k, each in enumerate(self.conditions):
             value = each.form.least(numbers, scores)
@@ -90,7 +116,8 @@ class TreeQuestion:
             values.append(value - self._slack(each, tie=False))
         goal = min(values[: self.goals], default=None)
         labels = tuple(
-            int(each.model.ensemble.answers(points[each.point][None])[0]) for each in self.asked.trees
+            int(each.model.ensemble.answers(points[each.point][None])[0])
+            for each in self.asked.trees
         )
         worst = math.inf if goal is None else _rounded_down(goal)
         return TreePoint(tuple(points), worst, tuple(scores), labels)
@@ -139,23 +166,27 @@ def _orders(conditions: Sequence[Condition]) -> set[tuple[Place, Place]]:
     return below
 
 
-def _implied(asked: Asked, conditions: Sequence[Condition]) -> tuple[Condition, ...]:
-    """Return sums of two conditions that are the difference of one score at two points.
+def _implied(
+    asked: Asked, conditions: Sequence[Condition]
+) -> Iterator[tuple[tuple[int, int], Condition]]:
+    """Yield sums of two conditions that are the difference of one score at two points.
 
     Where ``s(x) > b`` and ``s(y) <= b``, so is ``s(x) - s(y) > 0``, which trees can exclude without
     any rounding.
     """
-    single = [each for each in conditions if len(each.form.scores) == 1 and not each.form.features]
-    found = []
-    for i, one in enumerate(single):
-        for other in single[:i]:
+    single = [
+        (k, each)
+        for k, each in enumerate(conditions)
+        if len(each.form.scores) == 1 and not each.form.features
+    ]
+    for i, (first, one) in enumerate(single):
+        for second, other in single[:i]:
             (a, j, c), (b, k, d) = one.form.scores[0], other.form.scores[0]
             same = asked.trees[a].model is asked.trees[b].model and j == k and a != b
             constants = one.form.constant + other.form.constant
             if same and c == -d and constants == 0.0:
                 form = Form((), (*one.form.scores, *other.form.scores), 0.0)
-                found.append(Condition(form, one.strict or other.strict))
-    return tuple(found)
+                yield (second, first), Condition(form, one.strict or other.strict)
 
 
 def _refuse_compared(
@@ -224,11 +255,32 @@ class TreeClaims(Formulas):
     def _decision(
         self, job: FormulaJob, label: int | None, clock: Clock, solved: list[Solved] | None
     ) -> Decision:
-        return _TreeDecision(job, label, clock, self.context, {}, None)
+        return _TreeDecision(job, label, clock, self.context, {}, solved)
+
+    def _result(self, job: FormulaJob, label: int | None, clock: Clock) -> Result:
+        certificate, decision = self.context.certificate, self._decision(job, label, clock, None)
+        assert isinstance(decision, _TreeDecision)
+        decision.certifies = certificate is not None
+        result = decision.result()
+        clock.interrupted = clock.interrupted or decision.clock.interrupted
+        if certificate is not None and result.verdict != "refuted":
+            name = result.name if label is None else f"{result.name}, label {label}"
+            if decision.unproved or not decision.proved:
+                why = "; ".join(decision.unproved) or "no case of it is left to search"
+                certificate.without(name, why)
+            else:
+                certificate.trees([replace(each, name=name) for each in decision.proved])
+        return result
 
 
 class _TreeDecision(Decision):
     engine = "trees"
+    certifies = False
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.proved: list[ProvedTrees] = []
+        self.unproved: list[str] = []
 
     def solve(self, asked: Asked, floor: float) -> SearchResult[TreePoint]:  # type: ignore[override]
         if not asked.cases:
@@ -242,18 +294,23 @@ class _TreeDecision(Decision):
             flags[list(listed)] = True
         deadline, begun = Deadline.after(share), time.perf_counter()
         best: SearchResult[TreePoint] | None = None
+        proofs: list[tuple[TreeQuestion, Trail]] = []
         for number, case in enumerate(asked.cases):
             question = TreeQuestion.of(asked, case, missing)
             strict = np.array([each.strict for each in question.conditions])
             left = len(asked.cases) - number
             own = Deadline.after(deadline.share(left))
             known = -math.inf if best is None else best.lower
+            trail = Trail() if self.certifies else None
             found = Search(
                 Target(question.sums, strict, question.goals), question.replay,
                 floor=max(known, floor) if question.goals else -math.inf,
                 gap=self.options.gap, deadline=own, progress=self._report,
+                trail=trail,
             ).run()  # fmt: skip
             best = found if best is None else _worse(best, found)
+            if trail is not None:
+                proofs.append((question, trail))
             if found.interrupted:
                 self.clock.interrupted = True
                 if left > 1:
@@ -263,7 +320,27 @@ class _TreeDecision(Decision):
             if self.decides and found.witness is not None:
                 break
         assert best is not None
+        if self.certifies:
+            self._prove(asked, best, proofs)
         return self.take(asked, replace(best, seconds=time.perf_counter() - begun))
+
+    def _prove(
+        self, asked: Asked, found: SearchResult[TreePoint],
+        proofs: Sequence[tuple[TreeQuestion, Trail]],
+    ) -> None:  # fmt: skip
+        """Keep a certificate's claim, or why there is none."""
+        upper = -1.0 if self.decides else found.upper + 1e-9 * (1.0 + abs(found.upper))
+        whole = len(proofs) == len(asked.cases) and not self.clock.interrupted
+        if not whole or upper == math.inf or (self.decides and not found.closed):
+            self.unproved.append("it was not searched completely; raise the time limit")
+            return
+        forms = max(len(case.goals) + len(case.conditions) for case in asked.cases)
+        parts = [question.proof(trail, forms) for question, trail in proofs]
+        proof = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        proof["pairs"] = parts[0]["pairs"]
+        self.proved.append(
+            ProvedTrees("", max(upper, -1e290), self.decides, asked, self.job.missing, proof)
+        )
 
     def _report(self, progress: Progress) -> None:
         low, high = max(progress.lower, self.lower), max(progress.upper, self.upper)
@@ -290,9 +367,7 @@ class _TreeDecision(Decision):
         )  # fmt: skip
 
 
-def _worse(
-    one: SearchResult[TreePoint], other: SearchResult[TreePoint]
-) -> SearchResult[TreePoint]:
+def _worse(one: SearchResult[TreePoint], other: SearchResult[TreePoint]) -> SearchResult[TreePoint]:
     """Return what two cases say together."""
     best = one if one.lower >= other.lower and one.witness is not None else other
     if best.witness is None:

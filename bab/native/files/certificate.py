@@ -64,9 +64,8 @@ class SampledClaim:
 class PointsClaim(Protocol):
     """A claim over points with its proof."""
 
-    @property
-    def tree(self) -> ProofTree:
-        """The proof tree."""
+    def put(self, archive: zipfile.ZipFile, name: str) -> None:
+        """Write its proof, given the name of its arrays."""
         ...
 
     @property
@@ -260,7 +259,7 @@ class CertificateBook:
             for i, claim in enumerate(claims):
                 put_tree(archive, f"tree{i}", claim.tree)
             for name, each in zip(names, self._points, strict=True):
-                put_tree(archive, name, each.tree)
+                each.put(archive, name)
             for name, arrays in proofs.items():
                 for key, array in arrays.items():
                     put_array(archive, f"{name}.{key}", np.asarray(array))
@@ -348,6 +347,10 @@ class ProvedPoints:
     sources: tuple[Source, ...]  # one per application
     tree: ProofTree
 
+    def put(self, archive: zipfile.ZipFile, name: str) -> None:
+        """See `PointsClaim`."""
+        put_tree(archive, name, self.tree)
+
     @property
     def files(self) -> dict[str, list[Path]]:
         """The files it depends on, by kind."""
@@ -419,8 +422,8 @@ def _cases(claim: JointClaim, decides: bool) -> Iterator[dict[str, object]]:
         goals, first = len(case.goals), len(rows) - claim.sides[number]
         sums = slice(int(forms.sum_starts[number]), int(forms.sum_starts[number + 1]))
         yield {
-            "goals": [_form(form, decides and form in strict) for form in rows[:goals]],
-            "conditions": [_form(form, form in strict) for form in rows[goals:first]],
+            "goals": [form_part(form, decides and form in strict) for form in rows[:goals]],
+            "conditions": [form_part(form, form in strict) for form in rows[goals:first]],
             "inside": [_side(form) for form in rows[first:]],
             "sums": forms.sums[sums].tolist(),
             "near": claim.joint.is_near,
@@ -428,7 +431,8 @@ def _cases(claim: JointClaim, decides: bool) -> Iterator[dict[str, object]]:
         }
 
 
-def _form(form: Form, strict: bool) -> dict[str, object]:
+def form_part(form: Form, strict: bool) -> dict[str, object]:
+    """Return the manifest's entry on a form."""
     return {
         "features": [list(term) for term in form.features],
         "scores": [list(term) for term in form.scores],

@@ -1,0 +1,506 @@
+"""Claims over points and tree ensembles: no case has a counter-example above the bound.
+
+A tree of boxes covers the inputs: each question is one that a tree of a model asks. In each box a
+non-negative combination of the forms that a counter-example meets is bounded, tree by tree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .boxes import Inputs
+from .numbers import UNIT, Floats, Rejected, need
+from .points import Case, Form
+from .trees import Bools, Ensemble, Longs
+
+Array = NDArray[Any]
+
+_STEEPEST = 1e6
+_MOST_CELLS = 2**22
+_PASSES = 4
+_SLACK = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What is left of each feature of all points: a range, categories, a missing value."""
+
+    low: Floats  # shape (features,)
+    high: Floats  # shape (features,): below ``low`` where no number is left
+    missing: Bools  # shape (features,)
+    kinds: Bools  # shape (features, categories + 1): of features that are asked for categories
+
+    def part(self, at: int, asked: tuple[float, bool, Bools | None], side: int) -> State:
+        """Return what goes left (0) or right (1) at a question about a feature."""
+        threshold, missing_left, chosen = asked
+        low, high = self.low.copy(), self.high.copy()
+        missing, kinds = self.missing.copy(), self.kinds.copy()
+        missing[at] &= missing_left == (side == 0)
+        if chosen is not None:
+            kinds[at, : len(chosen)] &= chosen if side == 0 else ~chosen
+        elif side == 0:
+            high[at] = min(high[at], threshold)
+        else:
+            low[at] = max(low[at], math.nextafter(threshold, math.inf))
+        return State(low, high, missing, kinds)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Regions in which a tree is at one leaf, or two trees are at one each, tree by tree."""
+
+    low: Floats  # shape (cells, features)
+    high: Floats
+    missing: Bools
+    kinds: Bools  # shape (cells, features, categories + 1)
+    tree: Longs  # shape (cells,)
+    group: Longs  # shape (cells,): the applications that are at a leaf each
+    leaves: Longs  # shape (cells, 2): their rows; -1 where there is no second
+    weights: Floats  # shape (cells, forms)
+
+    def meet(self, some: Longs, state: State, changed: Longs, asked: Bools) -> Longs:
+        """Return those of some cells that a state meets, where only some features changed."""
+        at = np.ix_(some, changed)
+        numbers = np.maximum(self.low[at], state.low[changed]) <= np.minimum(
+            self.high[at], state.high[changed]
+        )
+        kinds = (self.kinds[at] & state.kinds[changed]).any(axis=2)
+        there = np.where(asked[changed], kinds, numbers)
+        there |= self.missing[at] & state.missing[changed]
+        return np.asarray(some[there.all(axis=1)])
+
+
+@dataclass(frozen=True, eq=False)
+class TreePoints:
+    """A claim over points and tree ensembles."""
+
+    applications: tuple[tuple[Ensemble, int], ...]  # an ensemble, and the point it reads
+    boxes: tuple[Inputs, ...]
+    missing: tuple[tuple[int, ...], ...]  # features of each point that may be missing
+    cases: tuple[Case, ...]
+    strict: tuple[tuple[bool, ...], ...]  # of each case: which of its forms are ``> 0``
+    upper: float
+    decides: bool  # whether there is no counter-example at all
+
+    def check(
+        self,
+        proof: Mapping[str, Array],
+        report: Callable[[int, int], None] = lambda done, all: None,
+    ) -> int:
+        """Prove it; count the leaves of the trees of boxes."""
+        self._hold()
+        size, asked, factor, order, pairs = _arrays(proof, len(self.cases))
+        need(not self.decides or self.upper < 0, "to rule out points, the bound must be below 0")
+        node = leaf = 0
+        for number, (case, many) in enumerate(zip(self.cases, size, strict=True)):
+            own = asked[node : node + many]
+            leaves = int((own[:, 0] < 0).sum())
+            walk = _Walk.of(self, number, case, pairs)
+            try:
+                walk.run(own, factor[leaf : leaf + leaves], order[leaf : leaf + leaves])
+            except Rejected as error:
+                raise Rejected(f"case {number}: {error}") from None
+            node, leaf = node + many, leaf + leaves
+            report(node, len(asked))
+        return leaf
+
+    def _hold(self) -> None:
+        need(len(self.boxes) == len(self.missing) > 0, "it has no points")
+        need(len(self.cases) == len(self.strict) > 0, "it has no cases")
+        need(len(self.applications) > 0, "it has no models")
+        for ensemble, point in self.applications:
+            need(0 <= point < len(self.boxes), "a point that does not exist")
+            need(len(self.boxes[point].lower) == ensemble.features, "a box of the wrong size")
+            ensemble.nodes.check(ensemble.features)
+        for box, listed in zip(self.boxes, self.missing, strict=True):
+            need(all(0 <= at < len(box.lower) for at in listed), "a feature that does not exist")
+        for case, strict in zip(self.cases, self.strict, strict=True):
+            forms = (*case.goals, *case.conditions)
+            need(len(case.goals) > 0 and len(strict) == len(forms), "a case without a goal")
+            for form in forms:
+                self._hold_form(form)
+
+    def _hold_form(self, form: Form) -> None:
+        numbers = (form.constant, *(c for *_, c in (*form.features, *form.scores)))
+        need(all(abs(number) <= 1e200 for number in numbers), "a number that is too large")
+        for p, i, _ in form.features:
+            need(0 <= p < len(self.boxes), "a point that does not exist")
+            need(0 <= i < len(self.boxes[p].lower), "a feature that does not exist")
+        for a, j, _ in form.scores:
+            need(0 <= a < len(self.applications), "a model that does not exist")
+            need(0 <= j < len(self.applications[a][0].base), "a score that does not exist")
+
+
+def _arrays(proof: Mapping[str, Array], cases: int) -> tuple[list[int], Array, Array, Array, Array]:
+    kinds = {"size": (np.int64, 1), "asked": (np.int32, 2), "factor": (np.float64, 2),
+             "order": (np.int32, 2), "pairs": (np.int32, 2)}  # fmt: skip
+    need(set(proof) == set(kinds), "its proof does not consist of the arrays of boxes")
+    for name, (kind, rank) in kinds.items():
+        fits = proof[name].dtype == kind and proof[name].ndim == rank
+        need(fits, f"its boxes: {name!r} has the wrong type or rank")
+    size, asked, factor = proof["size"], proof["asked"], proof["factor"]
+    order, pairs = proof["order"], proof["pairs"]
+    leaves = int((asked[:, 0] < 0).sum())
+    need(len(size) == cases and (size > 0).all(), "it has not one tree of boxes a case")
+    need(int(size.sum()) == len(asked) and asked.shape[1] == 2, "its boxes are malformed")
+    need(len(factor) == len(order) == leaves, "its boxes are malformed")
+    need(order.shape[1:] == pairs.shape[1:] == (2,), "its boxes are malformed")
+    return size.tolist(), asked, factor, order, pairs
+
+
+@dataclass(frozen=True, eq=False)
+class _Walk:
+    """The boxes of one case."""
+
+    claim: TreePoints
+    forms: tuple[Form, ...]
+    strict: tuple[bool, ...]
+    goals: int  # 0 where every form is a condition
+    starts: list[int]  # where each point's features begin
+    asked: Bools  # shape (features,): whether they are asked for categories
+    cells: Cells
+    groups: list[tuple[int, int]]  # applications whose trees are joined; -1 for none
+    relations: tuple[tuple[int, int], ...]  # features, the first at most the second
+    slopes: Floats  # shape (forms, features)
+    constant: Floats
+    padding: Floats
+    size: Floats  # shape (forms,): the sum of magnitudes of what is added
+
+    @classmethod
+    def of(cls, claim: TreePoints, number: int, case: Case, pairs: Array) -> _Walk:
+        forms = (*case.goals, *case.conditions)
+        starts = np.cumsum([0, *(len(box.lower) for box in claim.boxes)]).tolist()
+        features = starts[-1]
+        asked, most = np.zeros(features, np.bool_), 0
+        for ensemble, point in claim.applications:
+            nodes, own = ensemble.nodes, slice(starts[point], starts[point + 1])
+            kinds = np.zeros(ensemble.features, np.bool_)
+            kinds[nodes.feature[nodes.set >= 0]] = True
+            numbers = nodes.feature[(nodes.set < 0) & (nodes.feature >= 0)]
+            need(not kinds[numbers].any(), "a feature that is both a number and a category")
+            asked[own] |= kinds
+            most = max(most, nodes.sets.shape[1] if kinds.any() else 0)
+        for ensemble, point in claim.applications:
+            nodes, own = ensemble.nodes, asked[starts[point] : starts[point + 1]]
+            numbers = nodes.feature[(nodes.set < 0) & (nodes.feature >= 0)]
+            need(not own[numbers].any(), "a feature that is both a number and a category")
+            same = not (nodes.set >= 0).any() or nodes.sets.shape[1] == most
+            need(same, "models with different numbers of categories")
+        slopes, constant = np.zeros((len(forms), features)), np.zeros(len(forms))
+        factors = [np.zeros((len(forms), len(e.base))) for e, _ in claim.applications]
+        for k, form in enumerate(forms):
+            constant[k] = form.constant
+            for p, i, c in form.features:
+                slopes[k, starts[p] + i] += c
+                fine = i not in claim.missing[p] or _is_relation(form)
+                need(fine, "a missing value is compared")
+            for a, j, c in form.scores:
+                factors[a][k, j] += c
+        goals = 0 if claim.decides else len(case.goals)
+        related = tuple(
+            (_place(form, starts, -1), _place(form, starts, 1))
+            for form in forms[goals:]
+            if _is_relation(form)
+        )
+        none = np.zeros(len(forms))
+        walk = cls(
+            claim, forms, claim.strict[number], goals, starts, asked,
+            _no_cells(features, most, len(forms)), _groups(claim, pairs), related, slopes, constant,
+            none, none,
+        )  # fmt: skip
+        cells = walk._cells(factors)
+        padding, size = walk._padding(factors)
+        constant = constant + sum(
+            own @ e.base / e.divisor
+            for own, (e, _) in zip(factors, claim.applications, strict=True)
+        )
+        return replace(walk, cells=cells, constant=constant, padding=padding, size=size)
+
+    def _padding(self, factors: Sequence[Floats]) -> tuple[Floats, Floats]:
+        """Return how far computed forms can exceed sums of weights, and their magnitude."""
+        padding = np.zeros(len(self.forms))
+        size = np.abs(self.constant)
+        for own, (e, _) in zip(factors, self.claim.applications, strict=True):
+            padding += np.abs(own) @ (e.rounding() + e.tie)
+            most = np.abs(e.base)
+            rows = e.first_leaves()
+            for begin, end in zip(rows[:-1], rows[1:], strict=True):
+                most = most + np.abs(e.nodes.values[begin:end]).max(axis=0)
+            size = size + np.abs(own) @ most
+        ends = [np.maximum(np.abs(box.lower), np.abs(box.upper)) for box in self.claim.boxes]
+        size = size + np.abs(self.slopes) @ np.concatenate(ends)
+        trees = sum(e.trees for e, _ in self.claim.applications)
+        return padding + (trees + 64) * 4 * UNIT * size, size
+
+    def start(self) -> State:
+        """Return all inputs."""
+        claim, most = self.claim, self.cells.kinds.shape[2]
+        low = np.concatenate([box.lower for box in claim.boxes])
+        high = np.concatenate([box.upper for box in claim.boxes])
+        missing, kinds = np.zeros(len(low), np.bool_), np.zeros((len(low), most), np.bool_)
+        for begin, listed in zip(self.starts, claim.missing, strict=False):
+            missing[[begin + at for at in listed]] = True
+        for at in np.flatnonzero(self.asked).tolist():
+            k = np.arange(most - 1)
+            kinds[at, :-1] = (low[at] < k + 1) & (
+                high[at] >= np.where(k == 0, np.nextafter(-1, 0), k)
+            )
+            kinds[at, -1] = low[at] <= -1 or high[at] >= most - 1
+        return State(low, high, missing, kinds)
+
+    def narrow(self, state: State) -> State | None:
+        """Return what listed rows and conditions on features leave; None if that is nothing."""
+        low, high = state.low.copy(), state.high.copy()
+        missing, kinds = state.missing.copy(), state.kinds.copy()
+        for begin, box in zip(self.starts, self.claim.boxes, strict=False):
+            for table in box.tables:
+                at = begin + table.columns
+                if missing[at].any():
+                    continue
+                rows = table.values[((table.values >= low[at]) & (table.values <= high[at])).all(1)]
+                for k, feature in enumerate(at.tolist()):
+                    if self.asked[feature] and len(rows):
+                        rows = rows[kinds[feature, _kind(rows[:, k], kinds.shape[1])]]
+                if not len(rows):
+                    return None
+                low[at], high[at] = (
+                    np.maximum(low[at], rows.min(0)),
+                    np.minimum(high[at], rows.max(0)),
+                )
+                for k, feature in enumerate(at.tolist()):
+                    if self.asked[feature]:
+                        left = np.zeros(kinds.shape[1], np.bool_)
+                        left[_kind(rows[:, k], kinds.shape[1])] = True
+                        kinds[feature] &= left
+        for _ in range(_PASSES):
+            before = low.copy(), high.copy()
+            for k, form in enumerate(self.forms):
+                if k >= self.goals and form.features and not (form.scores or _is_relation(form)):
+                    self._tighten(k, low, high)
+            self._relate(low, high, missing, kinds)
+            if (before[0] == low).all() and (before[1] == high).all():
+                break
+        left = State(low, high, missing, kinds)
+        return left if self._is_open(left) else None
+
+    def _relate(self, low: Floats, high: Floats, missing: Bools, kinds: Bools) -> None:
+        """Narrow features the first of which is at most the second, or is missing as that is."""
+        for less, more in self.relations:
+            missing[less] = missing[more] = missing[less] & missing[more]
+            high[less], low[more] = min(high[less], high[more]), max(low[more], low[less])
+            if self.asked[less] and self.asked[more] and (more, less) in self.relations:
+                kinds[less] = kinds[more] = kinds[less] & kinds[more]
+
+    def _tighten(self, k: int, low: Floats, high: Floats) -> None:
+        """Narrow the features of a condition on features alone."""
+        at = np.flatnonzero(self.slopes[k])
+        slope = self.slopes[k, at]
+        with np.errstate(invalid="ignore"):
+            most = np.where(slope > 0, slope * high[at], slope * low[at])
+        size = float(np.abs(most).sum()) + abs(float(self.constant[k]))
+        total = float(self.constant[k]) + float(most.sum()) + (len(at) + 8) * 4 * UNIT * size
+        ends = (most - total) / slope
+        ends -= np.sign(slope) * (_SLACK * np.abs(ends) + 16 * UNIT * size / np.abs(slope))
+        low[at] = np.where(slope > 0, np.maximum(low[at], ends), low[at])
+        high[at] = np.where(slope < 0, np.minimum(high[at], ends), high[at])
+
+    def _cells(self, factors: Sequence[Floats]) -> Cells:
+        """Return the cells of all trees, of those joined in pairs, within all inputs."""
+        rows: list[tuple[State, int, int, list[int]]] = []
+        start, tree = self.narrow(self.start()), 0
+        if start is None:
+            return self.cells
+        for group, (one, other) in enumerate(self.groups):
+            sides = [one] if other < 0 else [one, other]
+            for t in range(self.claim.applications[one][0].trees):
+                roots = tuple((a, int(self.claim.applications[a][0].nodes.roots[t])) for a in sides)
+                rows += [(state, tree, group, at) for state, at in self._descend(start, roots)]
+                need(len(rows) <= _MOST_CELLS, "too many pairs of leaves")
+                tree += 1
+        states = [state for state, *_ in rows]
+        of, leaves = np.array([group for _, _, group, _ in rows]), np.full((len(rows), 2), -1)
+        for n, (*_, own) in enumerate(rows):
+            leaves[n, : len(own)] = own
+        weights = np.zeros((len(rows), len(self.forms)))
+        for group, sides in enumerate(self.groups):
+            at = np.flatnonzero(of == group)
+            for k, a in enumerate(sides):
+                if a >= 0:
+                    e = self.claim.applications[a][0]
+                    weights[at] += e.nodes.values[leaves[at, k]] @ factors[a].T / e.divisor
+        return Cells(
+            *(np.array([getattr(each, name) for each in states])
+              for name in ("low", "high", "missing", "kinds")),
+            np.array([tree for _, tree, *_ in rows]), of, leaves, weights,
+        )  # fmt: skip
+
+    def _descend(
+        self, start: State, roots: tuple[tuple[int, int], ...]
+    ) -> Iterator[tuple[State, list[int]]]:
+        """Yield the leaves that an input reaches at once, with what reaches them."""
+        waiting = [(start, roots)]
+        while waiting:
+            state, at = waiting.pop()
+            for k, (a, node) in enumerate(at):
+                if self.claim.applications[a][0].nodes.feature[node] >= 0:
+                    feature, asked = self.question(a, node)
+                    nodes = self.claim.applications[a][0].nodes
+                    for side, child in ((1, nodes.right[node]), (0, nodes.left[node])):
+                        part = state.part(feature, asked, side)
+                        self._relate(part.low, part.high, part.missing, part.kinds)
+                        if self._is_open(part):
+                            waiting.append((part, (*at[:k], (a, int(child)), *at[k + 1 :])))
+                    break
+            else:
+                nodes_of = [self.claim.applications[a][0].nodes for a, _ in at]
+                yield state, [int(n.left[node]) for n, (_, node) in zip(nodes_of, at, strict=True)]
+
+    def _is_open(self, state: State) -> bool:
+        numbers = np.where(self.asked, state.kinds.any(axis=1), state.low <= state.high)
+        return bool((numbers | state.missing).all())
+
+    def question(self, application: int, node: int) -> tuple[int, tuple[float, bool, Bools | None]]:
+        """Return the feature that a node asks of, and what it asks."""
+        ensemble, point = self.claim.applications[application]
+        nodes = ensemble.nodes
+        own = int(nodes.set[node])
+        chosen = None if own < 0 else nodes.sets[own]
+        asked = float(nodes.threshold[node]), bool(nodes.missing_left[node]), chosen
+        return self.starts[point] + int(nodes.feature[node]), asked
+
+    def run(self, asked: Array, factor: Array, order: Array) -> None:
+        """Check that the boxes cover all inputs, and each by its leaf's rule."""
+        need(factor.shape[1] >= len(self.forms), "factors of all forms")
+        sizes = [len(e.nodes.feature) for e, _ in self.claim.applications]
+        start = self.narrow(self.start())
+        every = np.arange(len(self.cells.tree))
+        waiting = [(start, every)]
+        leaf = 0
+        for number, (a, node) in enumerate(asked.tolist()):
+            need(len(waiting) > 0, "its boxes are malformed")
+            state, some = waiting.pop()
+            if a < 0:
+                if state is not None:
+                    self._leaf(number, state, some, factor[leaf], order[leaf])
+                leaf += 1
+                continue
+            inner = a < len(sizes) and 0 <= node < sizes[a]
+            need(inner and self.claim.applications[a][0].nodes.feature[node] >= 0, "a question")
+            if state is None:
+                waiting += [(None, some), (None, some)]
+                continue
+            feature, what = self.question(a, node)
+            for side in (1, 0):
+                part = self.narrow(state.part(feature, what, side))
+                waiting.append((part, some if part is None else self._meet(state, part, some)))
+        need(not waiting, "its boxes are malformed")
+
+    def _meet(self, before: State, state: State, some: Longs) -> Longs:
+        moved = (before.low != state.low) | (before.high != state.high)
+        moved |= (before.missing != state.missing) | (before.kinds != state.kinds).any(axis=1)
+        return self.cells.meet(some, state, np.flatnonzero(moved), self.asked)
+
+    def _leaf(self, number: int, state: State, some: Longs, factor: Floats, order: Array) -> None:
+        """Check that a box holds no counter-example above the bound."""
+        if (order >= 0).all():
+            if self._is_ordered(some, *order.tolist()):
+                return
+            raise Rejected(f"box {number}: a score is not ordered as claimed")
+        y = factor[: len(self.forms)]
+        need((y >= 0) & (y <= _STEEPEST), "a factor")
+        whole = float(y[: self.goals].sum())
+        need(whole in (0.0, 1.0), "factors of goals that are neither none nor a mean")
+        tree = self.cells.tree[some]
+        first = np.flatnonzero(np.diff(tree, prepend=-1))
+        need(
+            np.array_equal(tree[first], np.unique(self.cells.tree)), "a tree that no input reaches"
+        )
+        peaks = np.maximum.reduceat(self.cells.weights[some] @ y, first)
+        slopes = y @ self.slopes
+        ends = np.where(slopes > 0, state.high, state.low)
+        used = np.flatnonzero(slopes)
+        need(not state.missing[used].any(), "a missing value is compared")
+        linear = float((slopes[used] * ends[used]).sum())
+        bound = float(y @ self.constant) + float(peaks.sum()) + linear + float(y @ self.padding)
+        bound += (len(y) + len(first) + 64) * 4 * UNIT * float(y @ self.size)
+        if not (bound < 0 if whole == 0.0 else bound <= self.claim.upper):
+            raise Rejected(f"box {number}: a counter-example above the bound is not ruled out")
+
+    def _is_ordered(self, some: Longs, first: int, second: int) -> bool:
+        """Return whether two forms whose sum is a difference of one score cannot both hold.
+
+        The sum is ``c (s(x) - s(y))`` and is claimed to be above 0. Where no tree's value at x is
+        above that at y, neither is the score: sums in one order are monotone, as is division.
+        """
+        need(max(first, second) < len(self.forms), "a form that does not exist")
+        chosen = {first, second}
+        need(min(chosen) >= self.goals, "a goal is no condition")
+        if not any(self.strict[k] for k in chosen):
+            return False
+        total: dict[tuple[int, int], float] = {}
+        constant = 0.0
+        for k in chosen:
+            form = self.forms[k]
+            need(not form.features, "a form with features")
+            constant += form.constant
+            for a, j, c in form.scores:
+                need((a, j) not in total, "a score is used twice")
+                total[a, j] = c
+        if constant != 0.0 or len(total) != 2:
+            return False
+        ((a, i), c), ((b, j), d) = sorted(total.items())
+        e = self.claim.applications[a][0]
+        same = e is self.claim.applications[b][0] and i == j and c == -d and (a, b) in self.groups
+        if not (same and e.ordered):
+            return False
+        own = some[self.cells.group[some] == self.groups.index((a, b))]
+        values = e.nodes.values[:, i]
+        one, other = values[self.cells.leaves[own, 0]], values[self.cells.leaves[own, 1]]
+        return bool((one <= other).all() if c > 0 else (one >= other).all())
+
+
+def _is_relation(form: Form) -> bool:
+    """Return whether a form says that one feature is at most another."""
+    factors = sorted(c for *_, c in form.features)
+    plain = not form.scores and form.constant == 0.0 and len(factors) == 2
+    return plain and factors[0] == -factors[1] != 0.0
+
+
+def _place(form: Form, starts: Sequence[int], sign: int) -> int:
+    """Return the feature of a relation with this sign."""
+    ((p, i, _),) = (term for term in form.features if term[2] * sign > 0)
+    return starts[p] + i
+
+
+def _kind(values: Floats, kinds: int) -> Longs:
+    """Return the categories of numbers; the last one is for all others."""
+    whole = np.trunc(values)
+    return np.where((whole >= 0) & (whole < kinds - 1), whole, kinds - 1).astype(np.int64)
+
+
+def _groups(claim: TreePoints, pairs: Array) -> list[tuple[int, int]]:
+    """Return the applications, some of them in pairs whose trees are joined."""
+    left = list(range(len(claim.applications)))
+    found: list[tuple[int, int]] = []
+    for a, b in pairs.tolist():
+        need(a in left and b in left and a < b, "applications that cannot be joined")
+        trees = [claim.applications[k][0].trees for k in (a, b)]
+        need(trees[0] == trees[1], "applications with different numbers of trees")
+        left = [k for k in left if k not in (a, b)]
+        found.append((a, b))
+    return found + [(a, -1) for a in left]
+
+
+def _no_cells(features: int, kinds: int, forms: int) -> Cells:
+    none, no = np.zeros((0, features)), np.zeros((0, features), np.bool_)
+    empty = np.zeros(0, np.int64)
+    return Cells(
+        none, none, no, np.zeros((0, features, kinds), np.bool_), empty, empty,
+        np.zeros((0, 2), np.int64), np.zeros((0, forms)),
+    )  # fmt: skip
