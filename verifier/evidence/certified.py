@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 import numpy as np
 
+from leaveout.arrays import Floats
 from leaveout.bab import agree
 from leaveout.bab.attack.counterexamples import ClaimReplayer
 from leaveout.bab.joint_claim import join_claim
@@ -43,7 +44,7 @@ from leaveout.verifier.amounts import bound
 from leaveout.verifier.evidence.asked import Resolved
 from leaveout.verifier.evidence.statement import TamperedError
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.job import Asked, FormulaJob
+from leaveout.verifier.points.job import Asked, FormulaJob, trees_part
 from leaveout.verifier.points.leak_decider import LeakJob, floor_of
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.network_leaks import NetworkJob, file_facts
@@ -480,6 +481,10 @@ class _Samples(LeakCheck[SampledJob]):
         return Standing(result, told, result.verdict != "refuted" and reaches(upper, result.upper))
 
 
+_SAID = ("points", "applications", "cases", "reals", "decides", "missing")
+"""What a claim over points says, besides its bound."""
+
+
 class _Points(StatementCheck[FormulaJob]):
     """A claim over points."""
 
@@ -501,9 +506,12 @@ class _Points(StatementCheck[FormulaJob]):
 
     def _part(self, asked: Asked) -> ClaimPart:
         """Return the claim that a certificate must make for a question."""
-        claim = join_claim(asked.query, asked.cases)
         decides = not isinstance(self.statement, Find)
-        part = claim_part(claim, asked.sources, self.folder, decides=decides)
+        if asked.trees:
+            part = trees_part(asked, self.job.missing, self.folder, decides=decides)
+        else:
+            claim = join_claim(asked.query, asked.cases)
+            part = claim_part(claim, asked.sources, self.folder, decides=decides)
         return convert(
             {"name": "", "upper": 0.0, "decides": decides, "tree": "", **part}, ClaimPart
         )
@@ -518,7 +526,7 @@ class _Points(StatementCheck[FormulaJob]):
             del applied["network"]["path"]
             if applied["family"] is not None:
                 del applied["family"]["file"]["path"]
-        own = {name: said[name] for name in ("points", "applications", "cases", "reals", "decides")}
+        own = {name: said[name] for name in _SAID}
         return msgspec.json.encode(own, order="sorted")
 
     def other_claim(self, claim: Checked) -> str:
@@ -600,6 +608,10 @@ class _Points(StatementCheck[FormulaJob]):
             return None
         values = []
         for asked in self._asked_cases:
+            if asked.trees and asked.label == result.label:
+                values += _replayed_in_trees(asked, job, points)
+            if asked.trees:
+                continue
             chosen = {name: index for name, index, _ in asked.members}
             shared = [(name, len(family)) for name, family in asked.shared]
             if asked.label != result.label or any(
@@ -619,6 +631,18 @@ class _Points(StatementCheck[FormulaJob]):
             found = [replayer.replay(place, case, member) for case in range(len(claim.cases))]
             values += [each.value for each in found if each is not None]
         return max(values, default=None)
+
+
+def _replayed_in_trees(
+    asked: Asked, job: FormulaJob, points: Sequence[Floats]
+) -> Iterator[float]:
+    """Yield the value of a counter-example in each case, as the trees compute it."""
+    from leaveout.verifier.points.tree_claims import TreeQuestion, missing_of
+
+    for case in asked.cases:
+        found = TreeQuestion.of(asked, case, missing_of(job)).replay(points)
+        if found is not None:
+            yield found.value
 
 
 class _Values(StatementCheck[ValueJob]):

@@ -206,6 +206,14 @@ def _refuse_compared(
             )
 
 
+def missing_of(job: FormulaJob) -> list[Bools]:
+    """Return which features of each point may be missing."""
+    found = [np.zeros(box.dimension, np.bool_) for box in job.boxes]
+    for flags, listed in zip(found, job.missing, strict=True):
+        flags[list(listed)] = True
+    return found
+
+
 class TreeClaims(Formulas):
     """Claims over points and tree ensembles, as questions in linear forms of their scores."""
 
@@ -289,9 +297,7 @@ class _TreeDecision(Decision):
         share = self.clock.next()
         if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
             return self.take(asked, unsearched_result(math.inf, closed=False))
-        missing = [np.zeros(box.dimension, np.bool_) for box in asked.query.points]
-        for flags, listed in zip(missing, self.job.missing, strict=True):
-            flags[list(listed)] = True
+        missing = missing_of(self.job)
         deadline, begun = Deadline.after(share), time.perf_counter()
         best: SearchResult[TreePoint] | None = None
         proofs: list[tuple[TreeQuestion, Trail]] = []
