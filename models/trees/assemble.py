@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,6 +125,14 @@ def constant(value: Floats) -> Tree:
     zero = np.zeros(1, np.int64)
     none = np.full(1, -1, np.int64)
     return Tree(none, np.zeros(1), np.zeros(1, bool), none, zero, zero, value[None])
+
+
+def label_names(classes: Any, count: int) -> tuple[str, ...]:
+    """Return the names of a fitted classifier's labels."""
+    found = tuple(map(str, np.asarray(classes).tolist()))
+    if len(found) != count or len(set(found)) < count:
+        raise TreesError(f"has {len(found)} labels, or two of the same name, expected {count}")
+    return found
 
 
 def saturation_tie(ensemble: Ensemble, slope: float) -> float:

@@ -12,7 +12,7 @@ import msgspec
 from leaveout.errors import TreesError
 from leaveout.files import MODEL, read_whole, why_unread
 from leaveout.kernel.trees import Ensemble
-from leaveout.models.trees import xgboost
+from leaveout.models.trees import lightgbm, xgboost
 
 _ABSENT = msgspec.Raw()
 
@@ -73,7 +73,10 @@ def of_model(model: Any) -> Ensemble:
     return _refuse_damage(lambda: _LIBRARIES[library](model), type(model).__name__)
 
 
-_LIBRARIES: dict[str, Callable[[Any], Ensemble]] = {"xgboost": xgboost.of_xgboost}
+_LIBRARIES: dict[str, Callable[[Any], Ensemble]] = {
+    "lightgbm": lightgbm.of_lightgbm,
+    "xgboost": xgboost.of_xgboost,
+}
 
 
 def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
@@ -84,11 +87,14 @@ def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
         keys = msgspec.json.decode(data, type=_Keys)
         if bytes(keys.learner):
             return xgboost.read_json
+    if data.startswith(lightgbm.START):
+        return lightgbm.read_text
     for start, cure in _NOT_READ.items():
         if data.startswith(start):
             raise TreesError(cure)
     raise TreesError(
-        "is not a model of trees that can be read; save it as XGBoost's JSON or UBJSON"
+        "is not a model of trees that can be read; save it as XGBoost's JSON or UBJSON, or as "
+        "LightGBM's text"
     )
 
 
