@@ -12,7 +12,7 @@ import msgspec
 from leaveout.errors import TreesError
 from leaveout.files import MODEL, read_whole, why_unread
 from leaveout.kernel.trees import Ensemble
-from leaveout.models.trees import lightgbm, xgboost
+from leaveout.models.trees import lightgbm, sklearn, xgboost
 
 _ABSENT = msgspec.Raw()
 
@@ -75,6 +75,7 @@ def of_model(model: Any) -> Ensemble:
 
 _LIBRARIES: dict[str, Callable[[Any], Ensemble]] = {
     "lightgbm": lightgbm.of_lightgbm,
+    "sklearn": sklearn.of_sklearn,
     "xgboost": xgboost.of_xgboost,
 }
 
