@@ -12,7 +12,7 @@ import msgspec
 from leaveout.errors import TreesError
 from leaveout.files import MODEL, read_whole, why_unread
 from leaveout.kernel.trees import Ensemble
-from leaveout.models.trees import lightgbm, sklearn, xgboost
+from leaveout.models.trees import catboost, lightgbm, sklearn, xgboost
 
 _ABSENT = msgspec.Raw()
 
@@ -21,6 +21,8 @@ class _Keys(msgspec.Struct):
     """What tells the libraries' JSON files apart."""
 
     learner: msgspec.Raw = _ABSENT
+    oblivious_trees: msgspec.Raw = _ABSENT
+    scale_and_bias: msgspec.Raw = _ABSENT
 
 
 def read_trees(path: str | Path) -> Ensemble:
@@ -74,6 +76,7 @@ def of_model(model: Any) -> Ensemble:
 
 
 _LIBRARIES: dict[str, Callable[[Any], Ensemble]] = {
+    "catboost": catboost.of_catboost,
     "lightgbm": lightgbm.of_lightgbm,
     "sklearn": sklearn.of_sklearn,
     "xgboost": xgboost.of_xgboost,
@@ -88,14 +91,16 @@ def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
         keys = msgspec.json.decode(data, type=_Keys)
         if bytes(keys.learner):
             return xgboost.read_json
+        if bytes(keys.oblivious_trees) or bytes(keys.scale_and_bias):
+            return catboost.read_json
     if data.startswith(lightgbm.START):
         return lightgbm.read_text
     for start, cure in _NOT_READ.items():
         if data.startswith(start):
             raise TreesError(cure)
     raise TreesError(
-        "is not a model of trees that can be read; save it as XGBoost's JSON or UBJSON, or as "
-        "LightGBM's text"
+        "is not a model of trees that can be read; save it as XGBoost's JSON or UBJSON, "
+        "LightGBM's text, or CatBoost's JSON"
     )
 
 

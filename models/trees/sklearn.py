@@ -154,12 +154,12 @@ def _category_numbers(values: Any) -> NDArray[np.int64]:
     """Return categories as whole numbers, the missing one left out."""
     if values.dtype.kind not in "biuf":
         raise TreesError("has categories that are no numbers; number them 0, 1, ... and fit again")
-    found = values.astype(np.float64)
+    found: Floats = values.astype(np.float64)
     found = found[~np.isnan(found)]
     if ((found != np.trunc(found)) | (found < 0) | (found >= _CATEGORIES)).any():
         raise TreesError(f"has categories that are no whole numbers from 0 to {_CATEGORIES - 1}; "
                          "number them 0, 1, ... and fit again")  # fmt: skip
-    return found.astype(np.int64)
+    return np.asarray(found, np.int64)
 
 
 def _histogram(
