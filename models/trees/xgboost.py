@@ -421,7 +421,7 @@ class _Ubj:
             dtype = np.dtype(_NUMBERS[kind])
             numbers = np.frombuffer(self._take(self._count() * dtype.itemsize), dtype)
             return list(numbers.tolist())
-        found = []
+        found: list[Any] = []
         if start == b"#":
             self._at += 1
             count = self._count()
