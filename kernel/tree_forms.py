@@ -29,12 +29,12 @@ _SLACK = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What is left of each feature of all points: a range, categories, a missing value."""
+    """What is left of each feature of all points: a range or listed values, a missing value."""
 
     low: Floats  # shape (features,)
     high: Floats  # shape (features,): below ``low`` where no number is left
     missing: Bools  # shape (features,)
-    kinds: Bools  # shape (features, categories + 1): of features that are asked for categories
+    kinds: Bools  # shape (features, values): of features that are asked for categories
 
     def part(self, at: int, asked: tuple[float, bool, Bools | None], side: int) -> State:
         """Return what goes left (0) or right (1) at a question about a feature."""
@@ -58,7 +58,7 @@ class Cells:
     low: Floats  # shape (cells, features)
     high: Floats
     missing: Bools
-    kinds: Bools  # shape (cells, features, categories + 1)
+    kinds: Bools  # shape (cells, features, values)
     tree: Longs  # shape (cells,)
     group: Longs  # shape (cells,): the applications that are at a leaf each
     leaves: Longs  # shape (cells, 2): their rows; -1 where there is no second
@@ -163,6 +163,7 @@ class _Walk:
     strict: tuple[bool, ...]
     goals: int  # 0 where every form is a condition
     starts: list[int]  # where each point's features begin
+    values: Mapping[int, Floats]  # of each feature that is asked for categories
     asked: Bools  # shape (features,): whether they are asked for categories
     cells: Cells
     groups: list[tuple[int, int]]  # applications whose trees are joined; -1 for none
@@ -177,21 +178,12 @@ class _Walk:
         forms = (*case.goals, *case.conditions)
         starts = np.cumsum([0, *(len(box.lower) for box in claim.boxes)]).tolist()
         features = starts[-1]
-        asked, most = np.zeros(features, np.bool_), 0
+        values: dict[int, Floats] = {}
         for ensemble, point in claim.applications:
-            nodes, own = ensemble.nodes, slice(starts[point], starts[point + 1])
-            kinds = np.zeros(ensemble.features, np.bool_)
-            kinds[nodes.feature[nodes.set >= 0]] = True
-            numbers = nodes.feature[(nodes.set < 0) & (nodes.feature >= 0)]
-            need(not kinds[numbers].any(), "a feature that is both a number and a category")
-            asked[own] |= kinds
-            most = max(most, nodes.sets.shape[1] if kinds.any() else 0)
-        for ensemble, point in claim.applications:
-            nodes, own = ensemble.nodes, asked[starts[point] : starts[point + 1]]
-            numbers = nodes.feature[(nodes.set < 0) & (nodes.feature >= 0)]
-            need(not own[numbers].any(), "a feature that is both a number and a category")
-            same = not (nodes.set >= 0).any() or nodes.sets.shape[1] == most
-            need(same, "models with different numbers of categories")
+            for at in ensemble.categories.tolist():
+                values[starts[point] + at] = _listed(claim.boxes[point], at)
+        asked = np.isin(np.arange(features), [*values])
+        most = max(map(len, values.values()), default=0)
         slopes, constant = np.zeros((len(forms), features)), np.zeros(len(forms))
         factors = [np.zeros((len(forms), len(e.base))) for e, _ in claim.applications]
         for k, form in enumerate(forms):
@@ -210,7 +202,7 @@ class _Walk:
         )
         none = np.zeros(len(forms))
         walk = cls(
-            claim, forms, claim.strict[number], goals, starts, asked,
+            claim, forms, claim.strict[number], goals, starts, values, asked,
             _no_cells(features, most, len(forms)), _groups(claim, pairs), related, slopes, constant,
             none, none,
         )  # fmt: skip
@@ -246,12 +238,8 @@ class _Walk:
         missing, kinds = np.zeros(len(low), np.bool_), np.zeros((len(low), most), np.bool_)
         for begin, listed in zip(self.starts, claim.missing, strict=False):
             missing[[begin + at for at in listed]] = True
-        for at in np.flatnonzero(self.asked).tolist():
-            k = np.arange(most - 1)
-            kinds[at, :-1] = (low[at] < k + 1) & (
-                high[at] >= np.where(k == 0, np.nextafter(-1, 0), k)
-            )
-            kinds[at, -1] = low[at] <= -1 or high[at] >= most - 1
+        for at, listed in self.values.items():
+            kinds[at, : len(listed)] = True
         return State(low, high, missing, kinds)
 
     def narrow(self, state: State) -> State | None:
@@ -266,7 +254,7 @@ class _Walk:
                 rows = table.values[((table.values >= low[at]) & (table.values <= high[at])).all(1)]
                 for k, feature in enumerate(at.tolist()):
                     if self.asked[feature] and len(rows):
-                        rows = rows[kinds[feature, _kind(rows[:, k], kinds.shape[1])]]
+                        rows = rows[kinds[feature, self._which(feature, rows[:, k])]]
                 if not len(rows):
                     return None
                 low[at], high[at] = (
@@ -276,7 +264,7 @@ class _Walk:
                 for k, feature in enumerate(at.tolist()):
                     if self.asked[feature]:
                         left = np.zeros(kinds.shape[1], np.bool_)
-                        left[_kind(rows[:, k], kinds.shape[1])] = True
+                        left[self._which(feature, rows[:, k])] = True
                         kinds[feature] &= left
         for _ in range(_PASSES):
             before = low.copy(), high.copy()
@@ -295,7 +283,8 @@ class _Walk:
             missing[less] = missing[more] = missing[less] & missing[more]
             high[less], low[more] = min(high[less], high[more]), max(low[more], low[less])
             if self.asked[less] and self.asked[more] and (more, less) in self.relations:
-                kinds[less] = kinds[more] = kinds[less] & kinds[more]
+                if np.array_equal(self.values[less], self.values[more]):
+                    kinds[less] = kinds[more] = kinds[less] & kinds[more]
 
     def _tighten(self, k: int, low: Floats, high: Floats) -> None:
         """Narrow the features of a condition on features alone."""
@@ -365,14 +354,19 @@ class _Walk:
         numbers = np.where(self.asked, state.kinds.any(axis=1), state.low <= state.high)
         return bool((numbers | state.missing).all())
 
+    def _which(self, feature: int, values: Floats) -> Longs:
+        """Return the positions of values of a feature that is asked for categories."""
+        return np.searchsorted(self.values[feature], values)
+
     def question(self, application: int, node: int) -> tuple[int, tuple[float, bool, Bools | None]]:
         """Return the feature that a node asks of, and what it asks."""
         ensemble, point = self.claim.applications[application]
         nodes = ensemble.nodes
-        own = int(nodes.set[node])
-        chosen = None if own < 0 else nodes.sets[own]
-        asked = float(nodes.threshold[node]), bool(nodes.missing_left[node]), chosen
-        return self.starts[point] + int(nodes.feature[node]), asked
+        feature = self.starts[point] + int(nodes.feature[node])
+        chosen = None
+        if self.asked[feature]:
+            chosen = ensemble.goes_left(node, self.values[feature])
+        return feature, (float(nodes.threshold[node]), bool(nodes.missing_left[node]), chosen)
 
     def run(self, asked: Array, factor: Array, order: Array) -> None:
         """Check that the boxes cover all inputs, and each by its leaf's rule."""
@@ -478,10 +472,13 @@ def _place(form: Form, starts: Sequence[int], sign: int) -> int:
     return starts[p] + i
 
 
-def _kind(values: Floats, kinds: int) -> Longs:
-    """Return the categories of numbers; the last one is for all others."""
-    whole = np.trunc(values)
-    return np.where((whole >= 0) & (whole < kinds - 1), whole, kinds - 1).astype(np.int64)
+def _listed(box: Inputs, feature: int) -> Floats:
+    """Return the values that a feature takes, ascending."""
+    for table in box.tables:
+        for k in np.flatnonzero(table.columns == feature).tolist():
+            return np.unique(table.values[:, k])
+    need(box.lower[feature] == box.upper[feature], "a category whose values are not listed")
+    return box.lower[feature : feature + 1]
 
 
 def _groups(claim: TreePoints, pairs: Array) -> list[tuple[int, int]]:

@@ -223,17 +223,33 @@ class Ensemble:
         )
         return found
 
+    @property
+    def categories(self) -> Longs:
+        """The features that are asked for categories."""
+        return np.unique(self.nodes.feature[self.nodes.set >= 0])
+
+    def goes_left(self, node: int, values: Floats) -> Bools:
+        """Return which values of its feature an inner node sends left."""
+        if self.nodes.set[node] >= 0:
+            values = self._as_categories(values)
+        return self.nodes.goes_left(np.full(len(values), node), values)
+
+    def _as_categories(self, values: Floats) -> Floats:
+        """Return categories as the library sees them."""
+        if self.rounds_inputs:
+            with np.errstate(over="ignore"):
+                values = values.astype(np.float32).astype(np.float64)
+        if self.whole_categories:
+            values = np.where(np.isnan(values) | (values == np.trunc(values)), values, -1.0)
+        return values
+
     def _with_categories(self, X: Floats) -> Floats:
         """Return inputs with categories as the library sees them."""
-        at = np.unique(self.nodes.feature[self.nodes.set >= 0])
+        at = self.categories
         if not len(at) or not (self.rounds_inputs or self.whole_categories):
             return X
         X = X.copy()
-        if self.rounds_inputs:
-            with np.errstate(over="ignore"):
-                X[:, at] = X[:, at].astype(np.float32)
-        if self.whole_categories:
-            X[:, at] = np.where(np.isnan(X[:, at]) | (X[:, at] == np.trunc(X[:, at])), X[:, at], -1)
+        X[:, at] = self._as_categories(X[:, at])
         return X
 
     def first_leaves(self) -> Longs:

@@ -150,6 +150,18 @@ def _rules(sums: Sums) -> _Rules | None:
     return _Rules(row, variable, sums.slopes[which][row, variable], constant)
 
 
+def _groups_of(sums: Sums) -> list[tuple[Longs, Codes]]:
+    """Return features that jointly take listed rows of codes."""
+    groups, found = sums.cells.groups, []
+    for g in range(len(groups.values)):
+        columns = groups.columns[groups.column_start[g] : groups.column_start[g + 1]]
+        rows = groups.rows[groups.row_start[g] : groups.row_start[g + 1]]
+        if len(columns) > 1:
+            assert (sums.missing[columns] < 0).all(), "a listed row without a value"
+            found.append((columns.astype(np.int64), rows.reshape(-1, len(columns))))
+    return found
+
+
 class Search:
     """The search for a target."""
 
@@ -172,6 +184,8 @@ class Search:
         if trail is not None:
             trail.rows, trail.ordered = self.rows, self.ordered
         self.rules = _rules(sums)
+        self.is_set = sums.first[:, 0] > sums.first[:, 1]
+        self.groups = _groups_of(sums)
         trees = sums.trees
         owner = np.repeat(np.arange(len(trees.roots) - 1), np.diff(trees.roots))
         self.uses = np.zeros((len(trees.roots) - 1, len(sums.first)), np.bool_)
@@ -327,21 +341,35 @@ class Search:
 
     def _narrow(self, box: Codes, bits: Words) -> bool:
         """Narrow a box to listed rows and conditions on features; return whether any is left."""
-        groups = self.sums.cells.groups
-        for g in range(len(groups.values)):
-            columns = groups.columns[groups.column_start[g] : groups.column_start[g + 1]]
-            if len(columns) == 1:
-                continue
-            rows = groups.rows[groups.row_start[g] : groups.row_start[g + 1]]
-            rows = rows.reshape(-1, len(columns))
-            inside = ((rows >= box[0, columns]) & (rows <= box[1, columns])).all(axis=1)
-            if not inside.any():
+        for columns, rows in self.groups:
+            rows = self._rows_inside(columns, rows, box, bits)
+            if not len(rows):
                 return False
-            box[0, columns] = rows[inside].min(axis=0)
-            box[1, columns] = rows[inside].max(axis=0)
+            for v, own in zip(columns.tolist(), rows.T, strict=True):
+                if self.is_set[v]:
+                    bits[v] &= self._bits(own)
+                else:
+                    box[0, v], box[1, v] = own.min(), own.max()
         if ((box[0] > box[1]) & ~bits.any(axis=1)).any():
             return False
         return self._obey(box) if self.rules is not None else True
+
+    def _rows_inside(self, columns: Longs, rows: Codes, box: Codes, bits: Words) -> Codes:
+        """Return the listed rows in a box."""
+        inside = np.ones(len(rows), np.bool_)
+        for v, own in zip(columns.tolist(), rows.T, strict=True):
+            if self.is_set[v]:
+                inside &= (bits[v][own // 64] >> (own % 64).astype(np.uint64)) & np.uint64(1) > 0
+            else:
+                inside &= (own >= box[0, v]) & (own <= box[1, v])
+        return rows[inside]
+
+    def _bits(self, codes: Codes) -> Words:
+        """Return codes as a set."""
+        found = np.zeros(self.sums.special.shape[1], np.uint64)
+        for code in np.unique(codes).tolist():
+            found[code // 64] |= np.uint64(1 << (code % 64))
+        return found
 
     def _obey(self, box: Codes) -> bool:
         """Narrow a box to what conditions on features alone allow."""
@@ -499,14 +527,10 @@ class Search:
                     special[v] = 64 * word + (bits & -bits).bit_length() - 1
                     break
         middle = np.where(special < 0, (box.box[0] + box.box[1]) // 2, 0).astype(np.int32)
-        groups = self.sums.cells.groups
-        for g in range(len(groups.values)):
-            columns = groups.columns[groups.column_start[g] : groups.column_start[g + 1]]
-            rows = groups.rows[groups.row_start[g] : groups.row_start[g + 1]]
-            rows = rows.reshape(-1, len(columns))
-            inside = ((rows >= box.box[0, columns]) & (rows <= box.box[1, columns])).all(axis=1)
-            if inside.any() and len(columns) > 1:
-                middle[columns] = rows[inside.argmax()]
+        for columns, rows in self.groups:
+            row = self._rows_inside(columns, rows, box.box, box.bits)[0]
+            sets = self.is_set[columns]
+            middle[columns], special[columns[sets]] = row, row[sets]
         return middle, special
 
     def _sample(self) -> None:

@@ -15,7 +15,7 @@ from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.forests.cells import Cells, Codes, Longs, cut_box
 from leaveout.encoders.query import Form
 from leaveout.errors import SpecError
-from leaveout.kernel.trees import Ensemble, Nodes
+from leaveout.kernel.trees import Ensemble
 
 Words = NDArray[np.uint64]
 Relation = tuple[int, int, int, int]
@@ -26,8 +26,6 @@ _UNIT = 2.0**-52
 _LEAST = 1e-300
 _ROOM = 8
 """Paired trees may have this many times the nodes of both; others are bounded one by one."""
-_MOST_SPECIAL = 1024
-"""Most categories of a feature that are told apart."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,16 +81,9 @@ class Sums:
         """Return points: a code each, or its special one where that is not -1."""
         x = self.cells.input(np.maximum(ordered, 0)) if values is None else values.copy()
         x[special >= 0] = np.nan
-        for v in np.flatnonzero((special >= 0) & (special != self.missing)):
-            x[v] = self._of_category(int(v), int(special[v]))
+        for v in np.flatnonzero((special >= 0) & (special != self.missing)).tolist():
+            x[v] = self.cells.values[self.cells.start[v] + special[v]]
         return [x[own] for own in self.variable]
-
-    def _of_category(self, variable: int, code: int) -> float:
-        """Return the least number of a category's cell in magnitude."""
-        at = int(self.cells.start[variable]) + code
-        low, high = float(self.low[at]), float(self.cells.values[at])
-        whole = np.ceil(low)
-        return float(whole) if whole <= high else high
 
 
 def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[Form],
@@ -112,22 +103,17 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
     for own, flags in zip(variable, missing, strict=True):
         absent[own] |= flags
     parts = [_Part.of(each, variable[each.point]) for each in applied]
-    categories = _categories(parts, box.dimension)
+    listed = _listed(parts, box)
     feature = np.concatenate([part.feature for part in parts])
     threshold = np.concatenate([part.threshold for part in parts])
-    # A category's cell ends where the next one's begins.
-    ends = [
-        (v, end)
-        for v, count in categories.items()
-        for end in (-1.0, *(float(np.nextafter(k, -np.inf)) for k in range(1, count + 1)))
-    ]
-    less = _comparable(box, variable, below, categories, absent)
+    ends = [(v, float(end)) for v, values in listed.items() for end in values]
+    less = _comparable(box, variable, below, listed, absent)
     ends += [
         (w, float(end))
         for v, w in (*less, *((w, v) for v, w in less))
         for end in np.unique(threshold[feature == v])
     ]
-    asks = (feature >= 0) & (np.concatenate([part.set for part in parts]) < 0)
+    asks = (feature >= 0) & ~np.isin(feature, [*listed])
     cells, cut = cut_box(
         box,
         np.concatenate((feature[asks], [v for v, _ in ends])).astype(np.int32),
@@ -135,9 +121,9 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
     )
     codes = np.full(len(feature), -1, np.int32)
     codes[asks] = cut[: int(asks.sum())]
-    first, special, none = _domain(cells, categories, absent)
+    first, special, none = _domain(cells, listed, absent)
     low = _least_values(cells)
-    trees, rows = _questions(parts, codes, cells, special, none, categories)
+    trees, rows = _questions(parts, codes, listed, special, none)
     return _weigh(
         applied, boxes, forms, variable, cells, low, first, special, none, trees, rows, less
     )  # fmt: skip
@@ -147,17 +133,19 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
 class _Part:
     """The nodes of an application, over the variables."""
 
-    nodes: Nodes
+    ensemble: Ensemble
     feature: Codes
-    threshold: Floats
-    set: Codes
+
+    @property
+    def threshold(self) -> Floats:
+        return self.ensemble.nodes.threshold
 
     @classmethod
     def of(cls, applied: Applied, variable: Longs) -> _Part:
         nodes = applied.ensemble.nodes
         inner = nodes.feature >= 0
         feature = np.where(inner, variable[nodes.feature], -1).astype(np.int32)
-        return cls(nodes, feature, nodes.threshold, nodes.set)
+        return cls(applied.ensemble, feature)
 
 
 def _join(
@@ -219,7 +207,7 @@ def _same_domain(
 
 
 def _comparable(
-    box: Box, variable: Sequence[Longs], below: Sequence[Relation], categories: Mapping[int, int],
+    box: Box, variable: Sequence[Longs], below: Sequence[Relation], categories: Mapping[int, Floats],
     absent: Bools,
 ) -> list[tuple[int, int]]:  # fmt: skip
     """Return the variables one of which is at most the other, where both are cut alike."""
@@ -233,29 +221,30 @@ def _comparable(
     return found
 
 
-def _categories(parts: Sequence[_Part], variables: int) -> dict[int, int]:
-    """Return the variables that are asked for a category, with the number of categories."""
-    found: dict[int, int] = {}
+def _listed(parts: Sequence[_Part], box: Box) -> dict[int, Floats]:
+    """Return the values of the variables that are asked for a category."""
+    found: dict[int, Floats] = {}
     for part in parts:
-        asks = part.set >= 0
-        for v in np.unique(part.feature[asks]).tolist():
-            found[v] = max(found.get(v, 0), part.nodes.sets.shape[1] - 1)
-    for part in parts:
-        both = np.isin(part.feature, [*found]) & (part.set < 0) & (part.feature >= 0)
-        if both.any():
-            raise SpecError(
-                f"feature {int(part.feature[both][0])} is a number to one model and a category to "
-                "another; this is not supported"
-            )
-    for v, count in found.items():
-        if count > _MOST_SPECIAL:
-            raise SpecError(
-                f"feature {v} has {count:,} categories, at most {_MOST_SPECIAL:,} are supported"
-            )
+        for v in np.unique(part.feature[part.ensemble.nodes.set >= 0]).tolist():
+            found[v] = _values_of(box, v)
     return found
 
 
-def _domain(cells: Cells, categories: dict[int, int], absent: Bools) -> tuple[Codes, Words, Codes]:
+def _values_of(box: Box, variable: int) -> Floats:
+    for each in box.choices:
+        for k in np.flatnonzero(each.columns == variable).tolist():
+            return np.unique(each.values[:, k])
+    if box.lower[variable] == box.upper[variable]:
+        return box.lower[variable : variable + 1]
+    raise SpecError(
+        f"feature {variable} is a category to the trees: list its values, e.g. "
+        f"integers(X, at = {variable})"
+    )
+
+
+def _domain(
+    cells: Cells, categories: Mapping[int, Floats], absent: Bools
+) -> tuple[Codes, Words, Codes]:
     """Return ordered codes, special codes, and the code of a missing value of each variable."""
     variables = len(cells.most)
     first = np.stack((np.zeros(variables, np.int32), cells.most), 1)
@@ -286,42 +275,32 @@ def _least_values(cells: Cells) -> Floats:
 
 
 def _questions(
-    parts: Sequence[_Part], codes: Codes, cells: Cells, special: Words, missing: Codes,
-    categories: dict[int, int],
+    parts: Sequence[_Part], codes: Codes, listed: Mapping[int, Floats], special: Words,
+    missing: Codes,
 ) -> tuple[Questions, Longs]:  # fmt: skip
     """Return all nodes, unpaired, and where each application's leaves begin."""
     masks: dict[bytes, int] = {bytes(special.shape[1] * 8): 0}
-    of = {
-        v: np.trunc(cells.values[cells.start[v] : cells.start[v + 1]]) for v in categories
-    }  # fmt: skip
     base = np.cumsum([0, *(len(part.feature) for part in parts)])
-    rows = np.cumsum([0, *(len(part.nodes.values) for part in parts)])
+    rows = np.cumsum([0, *(len(part.ensemble.nodes.values) for part in parts)])
     mask = np.zeros(int(base[-1]), np.int32)
     lefts, rights, roots, sources = [], [], [], []
-    known: dict[tuple[int, int, int, bool], int] = {}
     for a, part in enumerate(parts):
-        nodes, leaf = part.nodes, part.feature < 0
+        nodes, leaf = part.ensemble.nodes, part.feature < 0
         lefts.append(np.where(leaf, nodes.left + rows[a], nodes.left + base[a]))
         rights.append(np.where(leaf, -1, nodes.right + base[a]))
         roots.append(nodes.roots[:-1] + base[a])
         size = len(nodes.feature)
         sources.append(np.stack((np.full(size, a), np.arange(size)), 1))
-        asks = ~leaf & ((part.set >= 0) | (nodes.missing_left & (missing[part.feature] >= 0)))
+        listed_too = np.isin(part.feature, [*listed])
+        asks = ~leaf & (listed_too | (nodes.missing_left & (missing[part.feature] >= 0)))
         for node in np.flatnonzero(asks).tolist():
-            v, own = int(part.feature[node]), int(part.set[node])
-            absent = bool(nodes.missing_left[node]) and int(missing[v]) >= 0
-            key = (a, v, own, absent)
-            if key not in known:
-                word = np.zeros(special.shape[1] * 64, np.bool_)
-                if own >= 0:
-                    table = nodes.sets[own]
-                    which = (of[v] >= 0) & (of[v] < len(table) - 1)
-                    word[: len(of[v])] = table[np.where(which, of[v], len(table) - 1).astype(int)]
-                if absent:
-                    word[missing[v]] = True
-                packed = np.packbits(word, bitorder="little").tobytes()
-                known[key] = masks.setdefault(packed, len(masks))
-            mask[base[a] + node] = known[key]
+            v, word = int(part.feature[node]), np.zeros(special.shape[1] * 64, np.bool_)
+            if v in listed:
+                word[: len(listed[v])] = part.ensemble.goes_left(node, listed[v])
+            if nodes.missing_left[node] and missing[v] >= 0:
+                word[missing[v]] = True
+            packed = np.packbits(word, bitorder="little").tobytes()
+            mask[base[a] + node] = masks.setdefault(packed, len(masks))
     table = np.frombuffer(b"".join(masks), np.uint64).reshape(len(masks), -1)
     return Questions(
         np.append(np.concatenate(roots), base[-1]),

@@ -57,6 +57,11 @@ class InputReader:
                 if count > LARGEST_IN_ALL:
                     wrong = f"this set lists more than {LARGEST_IN_ALL:,} numbers in all"
                     raise self.resolver.fail(call, wrong, "keep such a fine feature continuous")
+        for each in dict.fromkeys(choices.values()):
+            joint = self.missing.intersection(each.columns.tolist())
+            if joint and len(each.columns) > 1:
+                wrong = f"feature {min(joint)} is listed together with others, so it is not missing"
+                raise self.resolver.fail(node, wrong, "leave it out of missing(...)")
         return Box(box.lower, box.upper, tuple(dict.fromkeys(choices.values())))
 
     def _allow_missing(self, call: Call, given: Bound) -> None:
