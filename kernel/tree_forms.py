@@ -27,6 +27,11 @@ _PASSES = 4
 _SLACK = 1e-12
 
 
+Asked = tuple[float, float, bool, Bools | None]
+"""What a question sends left: numbers up to the first, not those from the second on; whether a
+missing value; of a feature that is asked for categories which of its listed values."""
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """What is left of each feature of all points: a range or listed values, a missing value."""
@@ -36,18 +41,18 @@ class State:
     missing: Bools  # shape (features,)
     kinds: Bools  # shape (features, values): of features that are asked for categories
 
-    def part(self, at: int, asked: tuple[float, bool, Bools | None], side: int) -> State:
+    def part(self, at: int, asked: Asked, side: int) -> State:
         """Return what goes left (0) or right (1) at a question about a feature."""
-        threshold, missing_left, chosen = asked
+        most, least, missing_left, chosen = asked
         low, high = self.low.copy(), self.high.copy()
         missing, kinds = self.missing.copy(), self.kinds.copy()
         missing[at] &= missing_left == (side == 0)
         if chosen is not None:
             kinds[at, : len(chosen)] &= chosen if side == 0 else ~chosen
         elif side == 0:
-            high[at] = min(high[at], threshold)
+            high[at] = min(high[at], most)
         else:
-            low[at] = max(low[at], math.nextafter(threshold, math.inf))
+            low[at] = max(low[at], least)
         return State(low, high, missing, kinds)
 
 
@@ -163,7 +168,7 @@ class _Walk:
     strict: tuple[bool, ...]
     goals: int  # 0 where every form is a condition
     starts: list[int]  # where each point's features begin
-    values: Mapping[int, Floats]  # of each feature that is asked for categories
+    values: Mapping[int, Floats]  # listed ones of each feature that has any, ascending
     asked: Bools  # shape (features,): whether they are asked for categories
     cells: Cells
     groups: list[tuple[int, int]]  # applications whose trees are joined; -1 for none
@@ -178,12 +183,19 @@ class _Walk:
         forms = (*case.goals, *case.conditions)
         starts = np.cumsum([0, *(len(box.lower) for box in claim.boxes)]).tolist()
         features = starts[-1]
-        values: dict[int, Floats] = {}
+        values = {
+            starts[p] + at: _listed(box, at)
+            for p, box in enumerate(claim.boxes)
+            for table in box.tables
+            for at in table.columns.tolist()
+        }
+        kinds = set[int]()
         for ensemble, point in claim.applications:
             for at in ensemble.categories.tolist():
                 values[starts[point] + at] = _listed(claim.boxes[point], at)
-        asked = np.isin(np.arange(features), [*values])
-        most = max(map(len, values.values()), default=0)
+                kinds.add(starts[point] + at)
+        asked = np.isin(np.arange(features), [*kinds])
+        most = max((len(values[at]) for at in kinds), default=0)
         slopes, constant = np.zeros((len(forms), features)), np.zeros(len(forms))
         factors = [np.zeros((len(forms), len(e.base))) for e, _ in claim.applications]
         for k, form in enumerate(forms):
@@ -238,8 +250,8 @@ class _Walk:
         missing, kinds = np.zeros(len(low), np.bool_), np.zeros((len(low), most), np.bool_)
         for begin, listed in zip(self.starts, claim.missing, strict=False):
             missing[[begin + at for at in listed]] = True
-        for at, listed in self.values.items():
-            kinds[at, : len(listed)] = True
+        for at in np.flatnonzero(self.asked).tolist():
+            kinds[at, : len(self.values[at])] = True
         return State(low, high, missing, kinds)
 
     def narrow(self, state: State) -> State | None:
@@ -358,15 +370,21 @@ class _Walk:
         """Return the positions of values of a feature that is asked for categories."""
         return np.searchsorted(self.values[feature], values)
 
-    def question(self, application: int, node: int) -> tuple[int, tuple[float, bool, Bools | None]]:
+    def question(self, application: int, node: int) -> tuple[int, Asked]:
         """Return the feature that a node asks of, and what it asks."""
         ensemble, point = self.claim.applications[application]
         nodes = ensemble.nodes
         feature = self.starts[point] + int(nodes.feature[node])
-        chosen = None
+        missing_left, most = bool(nodes.missing_left[node]), float(nodes.threshold[node])
+        least, known = math.nextafter(most, math.inf), self.values.get(feature)
+        if known is None:
+            return feature, (most, least, missing_left, None)
         if self.asked[feature]:
-            chosen = ensemble.goes_left(node, self.values[feature])
-        return feature, (float(nodes.threshold[node]), bool(nodes.missing_left[node]), chosen)
+            return feature, (most, least, missing_left, ensemble.goes_left(node, known))
+        # No input lies between listed values.
+        ends = np.concatenate(([-np.inf], known, [np.inf]))
+        at = int(np.searchsorted(known, most, side="right"))
+        return feature, (float(ends[at]), float(ends[at + 1]), missing_left, None)
 
     def run(self, asked: Array, factor: Array, order: Array) -> None:
         """Check that the boxes cover all inputs, and each by its leaf's rule."""

@@ -92,8 +92,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "label",
         (_MODEL, _POINT),
         LABEL,
-        "The label that a model predicts for a point: the first one with "
-        "the highest score.",
+        "The label that a model predicts for a point: the first one with the highest score.",
         "label(M, x) == label(N, x)",
         words="{network}'s label at {point}",
     ),

@@ -633,9 +633,7 @@ class _Points(StatementCheck[FormulaJob]):
         return max(values, default=None)
 
 
-def _replayed_in_trees(
-    asked: Asked, job: FormulaJob, points: Sequence[Floats]
-) -> Iterator[float]:
+def _replayed_in_trees(asked: Asked, job: FormulaJob, points: Sequence[Floats]) -> Iterator[float]:
     """Yield the value of a counter-example in each case, as the trees compute it."""
     from leaveout.verifier.points.tree_claims import TreeQuestion, missing_of
 
