@@ -175,7 +175,7 @@ FLOAT = ("features_info", "float_features", 0)
         (set_at(*TREE, "splits", 0, "float_feature_index", 9), "which does not exist"),
         (set_at(*TREE, "leaf_values", [1.0]), "leaf_values"),
         (set_at(*TREE, "leaf_values", 0, float("nan")), "damaged"),
-        (set_at(*TREE, "splits", []), "leaf_values"),
+        (set_at(*TREE, "splits", []), "differ in their scores"),
         (set_at("oblivious_trees", []), "no trees"),
         (set_at("trees", []), "or both"),
         (set_at("scale_and_bias", [1, [0, 0, 0]]), "scale_and_bias"),
