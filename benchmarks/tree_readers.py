@@ -1,6 +1,6 @@
 """Readers of trees against the libraries that trained them: how many scores and labels differ.
 
-    python benchmarks/tree_readers.py [--rows 1000000] [--trees 50] [--only LIBRARY ...]
+    python benchmarks/tree_readers.py [--rows 1000000] [--trees 20] [--only LIBRARY ...]
 
 A line for each kind of model: the inputs compared, how many scores differ from the library's raw
 ones, the largest difference and how far it may be, how many labels differ, and how many of those
@@ -283,7 +283,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=1_000_000, help="inputs of each model")
-    parser.add_argument("--trees", type=int, default=50, help="rounds of training")
+    parser.add_argument("--trees", type=int, default=20, help="rounds of training")
     parser.add_argument("--only", nargs="*", choices=LIBRARIES, default=list(LIBRARIES))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -79,7 +79,7 @@ def assemble(trees: Sequence[Tree], sets: Sets, scores: int, features: int) -> N
     expect(0 < features < 2**31, f"has {features} features")
     orders = []
     for number, tree in enumerate(trees):
-        with placed(f"tree {number}"):
+        with place(f"tree {number}"):
             orders.append(_preorder(tree))
     sizes = np.array([len(order) for order in orders])
     roots = np.concatenate(([0], np.cumsum(sizes)))
@@ -90,11 +90,11 @@ def assemble(trees: Sequence[Tree], sets: Sets, scores: int, features: int) -> N
     leaf = parts["feature"] < 0
     children: tuple[list[Integers], list[Integers]] = ([], [])
     for tree, at, root in zip(trees, orders, roots, strict=False):
-        place = np.zeros(len(tree.feature), np.int64)
-        place[at] = np.arange(root, root + len(at))
+        row_of = np.zeros(len(tree.feature), np.int64)
+        row_of[at] = np.arange(root, root + len(at))
         inner = tree.feature[at] >= 0
         for found, side in zip(children, (tree.left, tree.right), strict=True):
-            found.append(place[np.where(inner, side[at], 0)])
+            found.append(row_of[np.where(inner, side[at], 0)])
     left, right = (np.concatenate(side) for side in children)
     left[leaf], right[leaf] = np.arange(leaf.sum()), 0
     nodes = Nodes(
@@ -125,7 +125,7 @@ def expect(holds: Any, what: str) -> None:
 
 
 @contextmanager
-def placed(where: str) -> Iterator[None]:
+def place(where: str) -> Iterator[None]:
     """Say where it is that something is wrong."""
     try:
         yield

@@ -27,7 +27,7 @@ from leaveout.models.trees.assemble import (
     expect,
     float32_of,
     label_names,
-)  # fmt: skip
+)
 
 _DEEPEST = 20
 """Oblivious trees have all 2**depth leaves; CatBoost itself allows depth 16."""
@@ -140,7 +140,7 @@ def read_json(data: bytes) -> Ensemble:
     features = _flat_features(model.features_info)
     expect((model.oblivious_trees is None) != (model.trees is None),
            "has neither oblivious_trees nor trees, or both")  # fmt: skip
-    trees = [_nested(tree, model.features_info) for tree in model.trees or ()]
+    trees = [_free_form(tree, model.features_info) for tree in model.trees or ()]
     trees += [_oblivious(tree, model.features_info) for tree in model.oblivious_trees or ()]
     need(len(trees) > 0, "has no trees; train at least one round")
     scores = trees[0].values.shape[1]
@@ -195,7 +195,7 @@ def _flat_features(info: _Features) -> list[str]:
     return [places[place] for place in range(len(every))]
 
 
-def _asked(split: _Split, info: _Features) -> tuple[int, float, bool]:
+def _question(split: _Split, info: _Features) -> tuple[int, float, bool]:
     """Return a split's feature, its border, and whether a missing value goes left."""
     need(split.split_type == "FloatFeature", f"has a split of type {split.split_type[:40]!r}; "
          "encode categories as numbers yourself, and train without cat_features")  # fmt: skip
@@ -210,7 +210,7 @@ def _oblivious(tree: _Oblivious, info: _Features) -> Tree:
 
     Leaf i is reached where split j holds just if bit j of i is set.
     """
-    splits = [_asked(split, info) for split in reversed(tree.splits or ())]
+    splits = [_question(split, info) for split in reversed(tree.splits or ())]
     depth, count = len(splits), len(tree.leaf_values)
     expect(depth <= _DEEPEST and count and count % 2 ** min(depth, _DEEPEST) == 0,
            f"a tree has {count} leaf_values for {depth} splits")  # fmt: skip
@@ -230,7 +230,7 @@ def _oblivious(tree: _Oblivious, info: _Features) -> Tree:
     )
 
 
-def _nested(root: _Node, info: _Features) -> Tree:
+def _free_form(root: _Node, info: _Features) -> Tree:
     nodes = [root]
     rows: list[tuple[int, float, bool, int, int]] = []
     values: list[list[float]] = []
@@ -239,15 +239,12 @@ def _nested(root: _Node, info: _Features) -> Tree:
         if node.split is None:
             value = [] if node.value is None else node.value
             values.append(value if isinstance(value, list) else [value])
-            expect(
-                len(values[-1]) > 0 and node.left is node.right is None,
-                "a node has no split and value",
-            )
+            expect(len(values[-1]) > 0 and node.left is node.right is None, "a node has no value")
             rows.append((-1, 0.0, False, 0, 0))
             continue
         if node.left is None or node.right is None or node.value is not None:
             raise Rejected("a node has a split, but not two children; save it again")
-        rows.append((*_asked(node.split, info), len(nodes), len(nodes) + 1))
+        rows.append((*_question(node.split, info), len(nodes), len(nodes) + 1))
         nodes += (node.left, node.right)
         values.append([])
     scores = max(map(len, values))

@@ -22,8 +22,8 @@ from leaveout.models.trees.assemble import (
     before,
     expect,
     label_names,
-    placed,
-)  # fmt: skip
+    place,
+)
 
 _LINKS = {"identity": "identity", "log": "exp", "logit": "sigmoid", "mlogit": "softmax"}
 _CATEGORIES = 2**20
@@ -111,7 +111,7 @@ def _read(model: _Model) -> Ensemble:
     expect(np.isfinite(base), "the intercept is not finite")
     sets, trees = Sets(), []
     for number, term in enumerate(ebm.terms):
-        with placed(f"term {number}"):
+        with place(f"term {number}"):
             trees.append(_tree(term, ebm.features, places, sets, scores))
     return Ensemble(
         assemble(trees, sets, scores, len(places)),

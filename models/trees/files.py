@@ -19,7 +19,7 @@ from leaveout.models.archive import (
     read_manifest,
     write_archive,
 )
-from leaveout.models.trees.assemble import expect, placed
+from leaveout.models.trees.assemble import expect, place
 
 START = b"PK"
 """How a file begins."""
@@ -87,7 +87,7 @@ def read_archive_of_trees(path: Path) -> Ensemble:
     base = arrays.pop("base")
     scalars = {name: getattr(manifest, name) for name in _Manifest.__struct_fields__[2:]}
     ensemble = Ensemble(nodes=Nodes(**arrays), base=base, **scalars)
-    with placed(str(path)):
+    with place(str(path)):
         ensemble.nodes.check(manifest.features)
         _check(ensemble)
         expect(manifest.kind == _KIND, f"holds {manifest.kind[:40]!r}, not {_KIND!r}")

@@ -21,10 +21,10 @@ from leaveout.models.trees.assemble import (
     assemble,
     expect,
     label_names,
-    placed,
+    place,
     saturation_tie,
     whole,
-)  # fmt: skip
+)
 
 START = b"tree\n"
 """How a file begins."""
@@ -73,7 +73,7 @@ def read_text(data: bytes) -> Ensemble:
     objective, settings = _objective(header.get("objective", "custom"))
     sets, trees = Sets(), []
     for number, part in enumerate(_parts(header, rest.lstrip("\n"))):
-        with placed(f"tree {number}"):
+        with place(f"tree {number}"):
             trees.append(_tree(_fields(part, _TREE), number % max(scores, 1), sets))
     expect(scores > 0 and len(trees) % scores == 0, f"has {len(trees)} trees, {scores} a round")
     nodes = assemble(trees, sets, scores, features)
@@ -153,7 +153,7 @@ def _objective(text: str) -> tuple[str, dict[str, float]]:
         cure = "train without reg_sqrt" if word == "sqrt" else "train without it"
         need(colon == ":" and key in ("num_class", "sigmoid", "alpha"),
              f"{word[:40]!r} of the objective is not supported; {cure}")  # fmt: skip
-        with placed("objective"):
+        with place("objective"):
             found[key] = float(value)
     return name, found
 
@@ -274,7 +274,7 @@ def _bit_sets(found: dict[str, str]) -> list[NDArray[np.int64]]:
 def _numbers(found: dict[str, str], name: str, count: int, kind: Any) -> NDArray[Any]:
     words = found.get(name, "").split()
     expect(len(words) == count, f"has {len(words)} numbers in {name}, but needs {count}")
-    with placed(name):
+    with place(name):
         parse = float if kind is np.float64 else int
         return np.array([parse(word) for word in words], kind)
 

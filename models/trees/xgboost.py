@@ -25,9 +25,9 @@ from leaveout.models.trees.assemble import (
     before,
     expect,
     float32_of,
-    placed,
+    place,
     whole,
-)  # fmt: skip
+)
 
 _TIE = 2.0**-20
 """Above what a few roundings to float32 do to a logistic function near 1/2, or to a softmax."""
@@ -189,7 +189,7 @@ def _read(found: Any, rounds: int | None = None, *, all_rounds: bool) -> Ensembl
     count = _count(booster, learner.attributes, rounds, all_rounds=all_rounds)
     sets, trees = Sets(), []
     for number, tree in enumerate(booster.trees[:count]):
-        with placed(f"tree {number}"):
+        with place(f"tree {number}"):
             trees.append(_tree(tree, booster.tree_info[number], weights[number], sets))
     nodes = assemble(trees, sets, scores, features)
     names = learner.feature_names
@@ -257,12 +257,7 @@ def _tree(tree: _Tree, score: int, weight: float, sets: Sets) -> Tree:
          "size_leaf_vector is above 1; train with one_output_per_tree")  # fmt: skip
     left, right = (np.array(s, np.int64) for s in (tree.left_children, tree.right_children))
     size = len(left)
-    sizes = {
-        len(right),
-        len(tree.split_indices),
-        len(tree.split_conditions),
-        len(tree.default_left),
-    }
+    sizes = {len(right), *map(len, (tree.split_indices, tree.split_conditions, tree.default_left))}
     expect(sizes == {size} and size > 0, "its arrays differ in length")
     expect(size == whole(tree.tree_param.num_nodes, "num_nodes"), "num_nodes is not its size")
     leaf = left < 0
@@ -299,7 +294,7 @@ def _tree(tree: _Tree, score: int, weight: float, sets: Sets) -> Tree:
 
 def _base(text: str, scores: int, link: str) -> Floats:
     """Return the margins that sums begin with; ``base_score`` is before the link."""
-    with placed(f"base_score is {text[:40]!r}"):
+    with place(f"base_score is {text[:40]!r}"):
         parts = text.removeprefix("[").removesuffix("]").split(",")
         base = float32_of([float(part) for part in parts])
         expect(len(base) in (1, scores), f"expected {scores} numbers")
