@@ -99,6 +99,15 @@ def test_scores_are_those_of_the_library(
     compare(model, of_model(model), seed, missing=missing)
 
 
+def test_single_rows_are_answered_as_many_are():
+    for policy in ("SymmetricTree", "Lossguide"):
+        model = train(1, "MultiClass", rounds=30, depth=4, grow_policy=policy)
+        found = of_model(model)
+        X = hard_inputs(found, np.random.default_rng(0), 200, huge=1e38)
+        alone = [model.predict(row[None], prediction_type="RawFormulaVal")[0] for row in X]
+        assert np.array_equal(found.scores(X), alone)
+
+
 @pytest.mark.parametrize("scale", [0.5, 3.3])
 def test_sums_are_scaled_before_the_bias_is_added(scale):
     model = train(1, "RMSE", rounds=8)

@@ -134,6 +134,14 @@ def test_the_slope_of_the_logistic_function_matters_to_ties_alone(objective, slo
     compare(model, ensemble, 5, rows=5000)
 
 
+def test_single_rows_are_answered_as_many_are():
+    model = train(1, rounds=30)
+    ensemble = of_model(model)
+    X = hard_inputs(ensemble, np.random.default_rng(0), 200, huge=1e308)
+    alone = [model.predict(row[None], raw_score=True, num_threads=1)[0] for row in X]
+    assert np.array_equal(ensemble.scores(X)[:, 0], alone)
+
+
 def compare_classifier(model, ensemble, rows=1000):
     X = hard_inputs(ensemble, np.random.default_rng(0), rows)
     scores = ensemble.scores(X)
