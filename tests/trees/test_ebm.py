@@ -43,7 +43,7 @@ def train(seed, link="logit", *, missing=True, categories=False, interactions=1,
 
 
 def compare(model, found, seed, rows=1000):
-    X = hard_inputs(found, np.random.default_rng(seed), rows, huge=1e308, categorical=False)
+    X = hard_inputs(found, np.random.default_rng(seed), rows, huge=1e308)
     scores = found.scores(X)
     assert np.array_equal(scores, model._predict_score(X).reshape(rows, -1))
     if found.labels:
