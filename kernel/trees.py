@@ -192,7 +192,7 @@ class Ensemble:
         kind = np.float32 if self.single else np.float64
         found = np.tile(self.base.astype(kind), (len(X), 1))
         values = self.nodes.values.astype(kind)
-        X = self._with_categories(X)
+        X = self.prepare(X)
         for at in self._parts(len(X)):
             for leaf in self.nodes.leaves(X[at]).T:
                 found[at] += values[leaf]
@@ -243,7 +243,7 @@ class Ensemble:
             values = np.where(np.isnan(values) | (values == np.trunc(values)), values, -1.0)
         return values
 
-    def _with_categories(self, X: Floats) -> Floats:
+    def prepare(self, X: Floats) -> Floats:
         """Return inputs with categories as the library sees them."""
         at = self.categories
         if not len(at) or not (self.rounds_inputs or self.whole_categories):

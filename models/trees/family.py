@@ -1,0 +1,404 @@
+"""Families of tree ensembles: the models retrained without some rows, stored as differences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.arrays import Floats, Integers
+from leaveout.compiling import kernel
+from leaveout.errors import TreesError
+from leaveout.kernel.trees import Ensemble, Nodes
+from leaveout.models.archive import (
+    MANIFEST,
+    expect_arrays,
+    manifest_array,
+    read_archive,
+    read_manifest,
+    write_archive,
+)
+from leaveout.models.trees.assemble import expect, place
+
+_VERSION = 1
+_KIND = "members of trees"
+_TYPES = {
+    "feature": ("<i4", 1), "threshold": ("<f8", 1), "missing_left": ("|b1", 1), "set": ("<i4", 1),
+    "sets": ("|b1", 2), "values": ("<f8", 2), "trees": ("<i4", 1), "starts": ("<i8", 1),
+    "base": ("<f8", 2), "removed": ("<i8", 1),
+}  # fmt: skip
+
+
+class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a family says besides its arrays."""
+
+    version: int
+    kind: str
+    whole: str  # SHA-256 of the file of the model on all rows
+    rows: int
+    recipe: str
+    sampled: bool
+    group: str = ""
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class TreeFamily:
+    """The models retrained without one row, or group of rows, each.
+
+    Attributes
+    ----------
+    whole : Ensemble
+        The model on all rows.
+    pool : Nodes
+        The distinct trees of the whole model and of all members; the whole model's first.
+    trees : ndarray of int32, shape (all members' trees,)
+        The trees of each member in the order in which it adds them, by their place in the pool.
+    starts : ndarray of int64, shape (members + 1,)
+        Where each member's trees begin.
+    base : ndarray of float64, shape (members, scores)
+    removed : ndarray of int64, shape (members,)
+        The row, or group, that each member lacks.
+    rows : int
+        The number of rows, or groups, there are.
+    sampled : bool
+        Whether the rows left out were drawn uniformly.
+    group : str
+        The column whose equal cells name rows that leave together; empty: each row alone.
+    names : tuple of str
+        The names of what members lack; empty if there are none.
+    recipe : str
+        How all were trained, for people.
+    """
+
+    whole: Ensemble
+    pool: Nodes
+    trees: NDArray[np.int32]
+    starts: Integers
+    base: Floats
+    removed: Integers
+    rows: int
+    sampled: bool = False
+    group: str = ""
+    names: tuple[str, ...] = ()
+    recipe: str = ""
+
+    def __len__(self) -> int:
+        return len(self.removed)
+
+    def member(self, index: int) -> Ensemble:
+        """Return a member."""
+        chosen = self.trees[self.starts[index] : self.starts[index + 1]].astype(np.int64)
+        divisor = self.whole.divisor if self.whole.divisor == 1 else len(chosen)
+        nodes = _take(self.pool, chosen)
+        return replace(self.whole, nodes=nodes, base=self.base[index], divisor=divisor)
+
+    def scores(self, x: Floats) -> Floats:
+        """Return all members' scores at an input as they compute them, shape (members, scores).
+
+        Parameters
+        ----------
+        x : ndarray of float64, shape (features,)
+        """
+        whole, pool = self.whole, self.pool
+        x = whole.prepare(x[None])[0]
+        leaf = np.empty(len(pool.roots) - 1, np.int64)
+        find_leaves(
+            pool.roots, pool.feature, pool.threshold, pool.missing_left, pool.set, pool.left,
+            pool.right, pool.sets, x, leaf,
+        )  # fmt: skip
+        kind = np.float32 if whole.single else np.float64
+        found = np.ascontiguousarray(self.base.astype(kind))
+        add_trees(pool.values.astype(kind, copy=False), leaf, self.trees, self.starts, found)
+        if whole.divisor != 1:
+            found /= np.diff(self.starts).astype(kind)[:, None]
+        return found.astype(np.float64)
+
+    def labels(self, x: Floats) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return all members' labels at an input, and whether rounding leaves each open."""
+        whole, scores = self.whole, self.scores(x)
+        error = whole.tie + (0.0 if whole.ordered else 2.0 * float(self._rounding.max()))
+        if scores.shape[1] == 1:
+            margin = scores[:, 0] - whole.center
+            return (margin > 0).astype(np.int64), (margin != 0) & (np.abs(margin) <= error)
+        two = np.partition(scores, -2, axis=1)[:, -2:]
+        open_ = (two[:, 1] - two[:, 0] <= error) & ((two[:, 1] != two[:, 0]) | (error > 0))
+        return np.asarray(scores.argmax(axis=1)), open_
+
+    @property
+    def _rounding(self) -> Floats:
+        return self.whole.rounding() * 2.0
+
+
+@kernel
+def find_leaves(
+    roots: Any, feature: Any, threshold: Any, missing_left: Any, set_: Any, left: Any, right: Any,
+    sets: Any, x: Any, leaf: Any,
+) -> None:  # fmt: skip
+    """Find the row of values that each tree gives an input whose categories are prepared."""
+    for t in range(len(leaf)):
+        node = roots[t]
+        while feature[node] >= 0:
+            value = x[feature[node]]
+            if np.isnan(value):
+                goes = missing_left[node]
+            elif set_[node] >= 0:
+                whole = np.trunc(value)
+                last = sets.shape[1] - 1
+                if not (value <= threshold[node] and 0 <= whole < last):
+                    whole = last
+                goes = sets[set_[node], int(whole)]
+            else:
+                goes = value <= threshold[node]
+            node = left[node] if goes else right[node]
+        leaf[t] = left[node]
+
+
+@kernel
+def add_trees(values: Any, leaf: Any, trees: Any, starts: Any, scores: Any) -> None:
+    """Add each member's trees in order, rounding as the type of the scores does."""
+    for m in range(len(starts) - 1):
+        for i in range(starts[m], starts[m + 1]):
+            row = leaf[trees[i]]
+            for k in range(scores.shape[1]):
+                scores[m, k] += values[row, k]
+
+
+def collect(whole: Ensemble, members: Sequence[Ensemble], removed: Integers, **said: Any) -> (
+    TreeFamily
+):  # fmt: skip
+    """Return a family; equal trees are stored once.
+
+    Raises
+    ------
+    TreesError
+        If a member is of another kind than the whole model.
+    """
+    pool = Pool(whole)
+    for member, row in zip(members, removed.tolist(), strict=True):
+        pool.add(member, row)
+    return pool.family(removed, **said)
+
+
+class Pool:
+    """Collects the distinct trees of a whole model and its members."""
+
+    def __init__(self, whole: Ensemble) -> None:
+        self._whole = whole
+        self._known: dict[bytes, int] = {}
+        self._parts: list[Nodes] = []
+        self._sets: dict[bytes, int] = {}
+        self._trees: list[NDArray[np.int32]] = []
+        self._base: list[Floats] = []
+        self._first = self._places(whole.nodes)
+
+    def add(self, member: Ensemble, row: int) -> None:
+        """Add the member without a row."""
+        for name in ("labels", "features", "single", "ordered", "link", "center", "rounds_inputs",
+                     "whole_categories"):  # fmt: skip
+            one, other = getattr(self._whole, name), getattr(member, name)
+            if one != other:
+                raise TreesError(
+                    f"the model without row {row} differs from the whole one in its {name}: "
+                    f"{other!r} instead of {one!r}; keep every label in the rows that are left"
+                )
+        if (self._whole.divisor == 1) != (member.divisor == 1) or member.tie > self._whole.tie:
+            raise TreesError(f"the model without row {row} is of another kind than the whole one")
+        self._trees.append(self._places(member.nodes))
+        self._base.append(member.base)
+
+    def family(self, removed: Integers, **said: Any) -> TreeFamily:
+        """Return the family."""
+        starts = np.cumsum([0, *(len(each) for each in self._trees)])
+        return TreeFamily(
+            self._whole, _concatenate(self._parts, self._table()),
+            np.concatenate([np.zeros(0, np.int32), *self._trees]), starts,
+            np.array(self._base).reshape(len(self._base), -1), removed, **said,
+        )  # fmt: skip
+
+    def _places(self, nodes: Nodes) -> NDArray[np.int32]:
+        found = np.empty(len(nodes.roots) - 1, np.int32)
+        which = np.array([self._set(row) for row in nodes.sets] or [0], np.int32)
+        for t in range(len(found)):
+            tree = _take(nodes, np.array([t]))
+            own = replace(tree, set=np.where(tree.set >= 0, which[tree.set], -1).astype(np.int32))
+            key = b"".join(
+                np.ascontiguousarray(getattr(own, name)).tobytes()
+                for name in ("feature", "threshold", "missing_left", "set", "values")
+            )
+            if key not in self._known:
+                self._known[key] = len(self._parts)
+                self._parts.append(own)
+            found[t] = self._known[key]
+        return found
+
+    def _set(self, row: NDArray[np.bool_]) -> int:
+        # All tables get one width: the last column is for all other categories.
+        return self._sets.setdefault(row.tobytes(), len(self._sets))
+
+    def _table(self) -> NDArray[np.bool_]:
+        rows = [np.frombuffer(key, np.bool_) for key in self._sets]
+        width = max((len(row) for row in rows), default=1)
+        table = np.empty((len(rows), width), np.bool_)
+        for at, row in enumerate(rows):
+            table[at, : len(row) - 1], table[at, len(row) - 1 :] = row[:-1], row[-1]
+        return table
+
+
+def _take(nodes: Nodes, chosen: Integers) -> Nodes:
+    """Return some trees as nodes of their own."""
+    sizes = np.diff(nodes.roots)[chosen]
+    roots = np.concatenate(([0], np.cumsum(sizes)))
+    at = np.repeat(nodes.roots[:-1][chosen] - roots[:-1], sizes) + np.arange(roots[-1])
+    shift = np.repeat(nodes.roots[:-1][chosen] - roots[:-1], sizes)
+    feature = nodes.feature[at]
+    leaf = feature < 0
+    left = np.where(leaf, np.cumsum(leaf) - 1, nodes.left[at] - shift)
+    right = np.where(leaf, -1, nodes.right[at] - shift)
+    return Nodes(
+        roots, feature, nodes.threshold[at], nodes.missing_left[at], nodes.set[at], left, right,
+        nodes.sets, nodes.values[nodes.left[at[leaf]]],
+    )  # fmt: skip
+
+
+def _concatenate(parts: Sequence[Nodes], sets: NDArray[np.bool_]) -> Nodes:
+    """Return single trees as nodes."""
+    feature, threshold, missing, set_ = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("feature", "threshold", "missing_left", "set")
+    )
+    values = np.concatenate([part.values for part in parts])
+    return _link(feature, threshold, missing, set_, sets, values)
+
+
+def _link(
+    feature: NDArray[np.int32], threshold: Floats, missing_left: NDArray[np.bool_],
+    set_: NDArray[np.int32], sets: NDArray[np.bool_], values: Floats,
+) -> Nodes:  # fmt: skip
+    """Return trees in preorder, whose features alone tell their shape.
+
+    Raises
+    ------
+    TreesError
+        If the features are those of no whole trees.
+    """
+    left, right = np.full(len(feature), -1, np.int64), np.full(len(feature), -1, np.int64)
+    roots = np.full(len(feature) + 1, -1, np.int64)
+    trees = link_preorder(feature, left, right, roots)
+    if trees < 0:
+        raise TreesError("its trees are cut off; train the family again")
+    return Nodes(
+        roots[: trees + 1], feature, threshold, missing_left, set_, left, right, sets, values
+    )  # fmt: skip
+
+
+@kernel
+def link_preorder(feature: Any, left: Any, right: Any, roots: Any) -> int:
+    """Find the children of nodes of trees in preorder; return the number of trees, or -1."""
+    stack = np.empty(len(feature) + 1, np.int64)
+    depth, trees, leaves = 0, 0, 0
+    for node in range(len(feature)):
+        if depth == 0:
+            roots[trees] = node
+            trees += 1
+        elif left[stack[depth - 1]] < 0:
+            left[stack[depth - 1]] = node
+        else:
+            right[stack[depth - 1]] = node
+        if feature[node] >= 0:
+            stack[depth] = node
+            depth += 1
+            continue
+        left[node] = leaves
+        leaves += 1
+        while depth > 0 and right[stack[depth - 1]] >= 0:
+            depth -= 1
+    roots[trees] = len(feature)
+    return -1 if depth > 0 or trees == 0 else trees
+
+
+def write_tree_family(family: TreeFamily, path: Path, digest: str) -> None:
+    """Write a family atomically, with the SHA-256 of its whole model's file.
+
+    Raises
+    ------
+    TreesError
+        If the file cannot be written.
+    """
+    inner = family.pool.feature >= 0
+    arrays: dict[str, NDArray[Any]] = {
+        "feature": family.pool.feature, "threshold": family.pool.threshold[inner],
+        "missing_left": family.pool.missing_left[inner], "set": family.pool.set[inner],
+        "sets": family.pool.sets, "values": family.pool.values, "trees": family.trees,
+        "starts": family.starts, "base": family.base, "removed": family.removed,
+    }  # fmt: skip
+    arrays = {
+        name: np.ascontiguousarray(array, _TYPES[name][0]) for name, array in arrays.items()
+    }
+    manifest = _Manifest(
+        _VERSION, _KIND, digest, family.rows, family.recipe, family.sampled, family.group,
+        family.names,
+    )  # fmt: skip
+    arrays[MANIFEST] = manifest_array(manifest)
+    write_archive(path, arrays, TreesError, compressed=True)
+
+
+def read_tree_family(path: Path, whole: Ensemble, digest: str) -> TreeFamily:
+    """Read and fully check a family of a whole model, whose file has a SHA-256.
+
+    Raises
+    ------
+    TreesError
+        If the file is damaged, or of another model.
+    """
+    arrays = read_archive(path, TreesError)
+    expect_arrays(path, arrays, TreesError, (*_TYPES, MANIFEST), ())
+    manifest = read_manifest(path, arrays.pop(MANIFEST), _Manifest, TreesError, _VERSION)
+    for name, (kind, dimensions) in _TYPES.items():
+        if arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != dimensions:
+            raise TreesError(f"{path}: the array {name!r} has the wrong type; train it again")
+    with place(str(path)):
+        expect(manifest.kind == _KIND, f"holds {manifest.kind[:40]!r}, not {_KIND!r}")
+        expect(manifest.whole == digest, "is of another model; train both again")
+        return _checked(arrays, manifest, whole)
+
+
+def _checked(
+    arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ensemble
+) -> TreeFamily:
+    feature = arrays["feature"]
+    inner = feature >= 0
+    count = int(inner.sum())
+    for name in ("threshold", "missing_left", "set"):
+        expect(len(arrays[name]) == count, f"{name!r} has not one entry a question")
+    spread = {"threshold": np.float64, "missing_left": np.bool_, "set": np.int32}
+    full = {name: np.zeros(len(feature), kind) for name, kind in spread.items()}
+    full["set"][:] = -1
+    for name, array in full.items():
+        array[inner] = arrays[name]
+    pool = _link(
+        feature, full["threshold"], full["missing_left"], full["set"], arrays["sets"],
+        arrays["values"],
+    )  # fmt: skip
+    pool.check(whole.features)
+    trees, starts, removed = arrays["trees"], arrays["starts"], arrays["removed"]
+    members = len(removed)
+    expect(members > 0, "holds no member")
+    expect(len(starts) == members + 1 and starts[0] == 0, "'starts' has not one entry a member")
+    expect((np.diff(starts) > 0).all() and starts[-1] == len(trees), "'starts' is out of order")
+    expect((trees >= 0) & (trees < len(pool.roots) - 1), "a tree that does not exist")
+    expect(arrays["base"].shape == (members, len(whole.base)), "'base' has the wrong shape")
+    expect(np.isfinite(arrays["base"]), "'base' is not finite")
+    expect(pool.values.shape[1] == len(whole.base), "'values' has the wrong shape")
+    expect((removed >= 0) & (removed < manifest.rows), "a row that does not exist")
+    expect(len(np.unique(removed)) == members, "two members lack the same row")
+    expect(len(manifest.names) in (0, members), "has not one name a member")
+    return TreeFamily(
+        whole, pool, trees, starts, arrays["base"], removed, manifest.rows, manifest.sampled,
+        manifest.group, manifest.names, manifest.recipe,
+    )  # fmt: skip
