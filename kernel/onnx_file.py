@@ -24,8 +24,8 @@ from .networks import Integers
 from .numbers import Floats
 from .records import parse
 from .refusal import Unreadable
-from .trees import Ensemble
 from .regular_files import open_regular
+from .trees import Ensemble
 
 
 class Network(Protocol):
@@ -54,6 +54,14 @@ class Members(Protocol):
     def rows(self) -> int | None: ...  # noqa: D102 - how many there are in all, if stated
 
 
+class TreeMembers(Protocol):
+    """Tree ensembles retrained without a row each."""
+
+    def __len__(self) -> int: ...
+    def member(self, index: int, /) -> Ensemble:
+        """Return one by its position."""
+
+
 class Reader(Protocol):
     """Reads networks and families; its errors are of any class."""
 
@@ -63,6 +71,7 @@ class Reader(Protocol):
         """Return another network of the same architecture as a family of one."""
 
     def trees(self, path: Path, /) -> Ensemble: ...  # noqa: D102
+    def tree_members(self, path: Path, whole: Path, /) -> TreeMembers: ...  # noqa: D102
 
 
 Parameters = Mapping[str, NDArray[np.float32]]
@@ -519,6 +528,11 @@ class DenseReader:
     def trees(self, path: Path, /) -> Ensemble:
         """See `Reader`."""
         raise Unreadable(f"{path}: holds trees, which leaveout reads: leaveout check CERTIFICATE")
+
+    def tree_members(self, path: Path, whole: Path, /) -> TreeMembers:
+        """See `Reader`."""
+        self.trees(path)
+        raise AssertionError
 
 
 @dataclass(frozen=True, eq=False)

@@ -132,6 +132,7 @@ _BY_FUNCTION: Mapping[str, Callable[[Path, str], Iterator[NamedFile]]] = {
     "forest": _forest,
     "linear": _linear,
     "trees": _plain("trees"),
+    "members": _plain("family"),
     "access": _guard,
     "ballots": _plain("ballots"),
     "sharded": _plain("service"),

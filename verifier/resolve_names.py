@@ -49,6 +49,7 @@ from leaveout.specs.typing.params import Value, value_text
 if TYPE_CHECKING:
     from leaveout.kernel.model import LinearModel
     from leaveout.models.forest import Forest
+    from leaveout.models.trees.family import TreeFamily
     from leaveout.models.trees.model import TreeModel
 
 
@@ -64,6 +65,7 @@ class Resolver:
         self._forests: dict[Path, Forest] = {}
         self._linear: dict[Path, LinearModel] = {}
         self._trees: dict[Path, TreeModel] = {}
+        self._tree_families: dict[Path, TreeFamily] = {}
         self.notes: list[str] = []
 
     def fail(self, node: Node, wrong: str, cure: str = "") -> LeaveoutError:
@@ -196,6 +198,20 @@ class Resolver:
             except TreesError as error:
                 raise self.fail(self.value(node), str(error)) from None
         return self._trees[path]
+
+    def tree_members(self, node: Expression, whole: TreeModel) -> tuple[Path, TreeFamily]:
+        """Load the family of an expression, of a whole model."""
+        from leaveout.kernel.files import digest_of
+        from leaveout.models.trees.family import read_tree_family
+
+        path = self._path(node, "members")
+        if path not in self._tree_families:
+            try:
+                found = read_tree_family(path, whole.ensemble, digest_of(whole.path))
+            except TreesError as error:
+                raise self.fail(self.value(node), str(error)) from None
+            self._tree_families[path] = found
+        return path, self._tree_families[path]
 
     def linear_file(self, node: Expression) -> Path:
         """Return the file of a linear model."""

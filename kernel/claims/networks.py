@@ -14,12 +14,20 @@ from ..boxes import Inputs, read_box, runs
 from ..float32 import Program
 from ..leaks import Leaks
 from ..networks import Integers
-from ..onnx_file import Members, Network, Reader
+from ..onnx_file import Members, Network, Reader, TreeMembers
 from ..refusal import Rejected, Unreadable
 from ..tree_forms import TreePoints
 from ..trees import Ensemble
 from ..values import Ask
-from .parts import ApplicationPart, CasePart, ClaimPart, FilePart, FormPart, QuestionPart
+from .parts import (
+    ApplicationPart,
+    CasePart,
+    ClaimPart,
+    FamilyPart,
+    FilePart,
+    FormPart,
+    QuestionPart,
+)
 from .places import Places
 
 
@@ -60,6 +68,7 @@ class Shelf:
         self.places, self._reader = places, reader
         self._networks: dict[FilePart, tuple[Path, Network]] = {}
         self._trees: dict[FilePart, tuple[Path, Ensemble]] = {}
+        self._tree_members: dict[FamilyPart, TreeMembers] = {}
         self._families: dict[tuple[FilePart, FilePart], tuple[Path, Members]] = {}
 
     def network(self, part: FilePart) -> tuple[Path, Network]:
@@ -77,6 +86,20 @@ class Shelf:
             path = self.places.find(part, "network")
             self._trees[part] = path, self._reader.trees(path)
         return self._trees[part]
+
+    def tree_member(self, part: FamilyPart, whole: FilePart, index: int | None) -> Ensemble:
+        """Return a member of a family of trees."""
+        if part.file.kind != "tree members":
+            raise Unreadable(f"the certificate lists members of trees as a {part.file.kind!r}")
+        if part not in self._tree_members:
+            path = self.places.find(part.file, "family")
+            self._tree_members[part] = self._reader.tree_members(path, self.trees(whole)[0])
+        members = self._tree_members[part]
+        if len(members) != part.members:
+            raise Rejected(f"{part.file.path}: has {len(members)} members, not {part.members}")
+        if index is None or not 0 <= index < len(members):
+            raise Rejected(f"{part.file.path}: no member {index}")
+        return members.member(index)
 
     def family(self, part: FilePart, network: FilePart, count: int) -> tuple[Path, Members]:
         """Return where a family was found, and its members."""
@@ -201,7 +224,7 @@ class AppliedTrees:
 
     path: Path
     ensemble: Ensemble
-    family: None = None
+    family: Path | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,9 +264,13 @@ def read_tree_points(part: ClaimPart, shelf: Shelf) -> Points:
     """Load the files of a claim about tree ensembles."""
     applied = []
     for each in part.applications:
-        if each.network.kind != "trees" or each.family is not None or each.member is not None:
+        if each.network.kind != "trees" or (each.family is None and each.member is not None):
             raise Rejected("a claim about trees and other models")
-        applied.append(AppliedTrees(*shelf.trees(each.network)))
+        path, ensemble = shelf.trees(each.network)
+        if each.family is not None:
+            ensemble = shelf.tree_member(each.family, each.network, each.member)
+        where = None if each.family is None else shelf.places.find(each.family.file, "family")
+        applied.append(AppliedTrees(path, ensemble, where))
         if not 0 <= each.point < len(part.points):
             raise Rejected("trees are applied to a point that does not exist")
     boxes = []

@@ -21,7 +21,7 @@ What = Literal["network", "family", "files"]
 _NETWORKS = ("network", "family", "folder")
 _KINDS: dict[str, tuple[str, ...]] = {
     "network": (*_NETWORKS, "trees"),
-    "family": _NETWORKS,
+    "family": (*_NETWORKS, "tree members"),
     "files": ("file", "access"),
 }
 """The kinds of files, by the option that locates them."""

@@ -100,7 +100,7 @@ class PointsSubject:
             sha256 = each.part.file.sha256
             yield (
                 f"{name} is {which} of the {each.part.members:,} members of family {each.path} "
-                f"(SHA-256 {sha256}), evaluated like network {each.network}"
+                f"(SHA-256 {sha256}), evaluated like {self._model} {each.network}"
             )
         for name, note in self._notes:
             yield f"network {name}: {note}"

@@ -315,6 +315,7 @@ _MODELS = {
     "full.onnx": "a network and its family",
     "forest.npz": "a forest",
     "linear.npz": "a linear model",
+    "trees.npz": "a model of trees",
 }
 
 

@@ -337,9 +337,7 @@ def write_tree_family(family: TreeFamily, path: Path, digest: str) -> None:
         "sets": family.pool.sets, "values": family.pool.values, "trees": family.trees,
         "starts": family.starts, "base": family.base, "removed": family.removed,
     }  # fmt: skip
-    arrays = {
-        name: np.ascontiguousarray(array, _TYPES[name][0]) for name, array in arrays.items()
-    }
+    arrays = {name: np.ascontiguousarray(array, _TYPES[name][0]) for name, array in arrays.items()}
     manifest = _Manifest(
         _VERSION, _KIND, digest, family.rows, family.recipe, family.sampled, family.group,
         family.names,
@@ -368,9 +366,7 @@ def read_tree_family(path: Path, whole: Ensemble, digest: str) -> TreeFamily:
         return _checked(arrays, manifest, whole)
 
 
-def _checked(
-    arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ensemble
-) -> TreeFamily:
+def _checked(arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ensemble) -> TreeFamily:
     feature = arrays["feature"]
     inner = feature >= 0
     count = int(inner.sum())

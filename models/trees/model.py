@@ -10,15 +10,18 @@ from leaveout.kernel.trees import Ensemble
 
 @dataclass(frozen=True, eq=False)
 class TreeModel:
-    """An ensemble and its file."""
+    """An ensemble and its file; of a member the whole model's, and the family's."""
 
     path: Path
     ensemble: Ensemble
+    family: Path | None = None  # the file of the members that it is one of
+    member: int | None = None
+    members: int = 0
 
     @property
     def source(self) -> str:
         """What it is called in messages."""
-        return str(self.path)
+        return str(self.path) if self.family is None else f"member {self.member} of {self.family}"
 
     @property
     def inputs(self) -> int:

@@ -6,7 +6,18 @@ from collections.abc import Mapping
 
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 from leaveout.specs.text.expressions import Number
-from leaveout.specs.types import FAMILY, FOREST, LABEL, LINEAR, NETWORK, NUMBER, POINT, TEXT, TREES
+from leaveout.specs.types import (
+    FAMILY,
+    FOREST,
+    LABEL,
+    LINEAR,
+    NETWORK,
+    NUMBER,
+    POINT,
+    TEXT,
+    TREE_FAMILY,
+    TREES,
+)
 
 
 def _whole_label(given: Bound, types: Types) -> str | None:
@@ -77,6 +88,14 @@ FUNCTIONS: tuple[Function, ...] = (
         "Boosted trees or a forest in a file of XGBoost, LightGBM or CatBoost, in an ONNX file of "
         "trees, or as leaveout writes them.",
         'let T = trees("model.json")',
+    ),
+    Function(
+        "members",
+        (Parameter("path", (TEXT,)),),
+        TREE_FAMILY,
+        "The trees retrained without one row each, as leaveout trees train writes them.",
+        'let F = members("members.npz")',
+        threat="the training set loses any one row",
     ),
     Function(
         "confidence",

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.support.random_trees import every_point, random_ensemble
 
 from leaveout.arrays import Bools, Floats
 from leaveout.bab import SearchResult
@@ -25,7 +26,6 @@ from leaveout.kernel.tree_forms import TreePoints
 from leaveout.models.trees.model import TreeModel
 from leaveout.verifier.points.job import Asked, TreesAt
 from leaveout.verifier.points.tree_claims import TreePoint, TreeQuestion
-from tests.support.random_trees import every_point, random_ensemble
 
 _MOST = 100_000
 

@@ -30,6 +30,7 @@ from leaveout.models import Network as LoadedNetwork
 from leaveout.models.archive import holds_arrays
 from leaveout.models.lowering import program_of
 from leaveout.models.onnx.values import files_of
+from leaveout.models.trees.family import TreeFamily, read_tree_family
 from leaveout.models.trees.reading import read_trees
 from leaveout.verifier.certify.forests import rules_of_boxes
 from leaveout.verifier.certify.networks import lines_only
@@ -236,6 +237,10 @@ class _Reader:
     def trees(self, path: Path, /) -> Ensemble:
         """See `leaveout.kernel.claims.networks.Reader`."""
         return read_trees(path)
+
+    def tree_members(self, path: Path, whole: Path, /) -> TreeFamily:
+        """See `leaveout.kernel.claims.networks.Reader`."""
+        return read_tree_family(path, read_trees(whole), digest_of(whole))
 
 
 def _load(network: Network) -> LoadedNetwork:

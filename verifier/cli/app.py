@@ -23,6 +23,7 @@ from leaveout.verifier.cli.running import run_application
 from leaveout.verifier.cli.service import service
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
+from leaveout.verifier.cli.trees import trees
 from leaveout.verifier.cli.unlearn import unlearn
 from leaveout.verifier.cli.verify import verify
 from leaveout.verifier.cli.vnnlib import vnnlib
@@ -67,6 +68,7 @@ app.command()(train)
 app.command()(partition)
 app.add_typer(forest, name="forest")
 app.add_typer(linear, name="linear")
+app.add_typer(trees, name="trees")
 app.command()(service)
 app.command()(guard)
 app.command()(report)
@@ -82,6 +84,7 @@ for _each in (
     *app.registered_commands,
     *forest.registered_commands,
     *linear.registered_commands,
+    *trees.registered_commands,
 ):
     # A terminal wraps paragraphs rather than source lines.
     _text = inspect.getdoc(_each.callback) or ""

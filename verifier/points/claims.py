@@ -253,7 +253,7 @@ class ClaimReader:
     resolver: Resolver
     points: Mapping[str, int]  # position of each point that ``forall`` binds
     boxes: list[Box]  # the set of each
-    networks: Mapping[str, Network]  # members that ``forall`` binds, by name
+    networks: Mapping[str, Network | TreeModel]  # members that ``forall`` binds, by name
     unknown: str = ""  # what a find looks for; empty for a guarantee
     label: int | None = None  # the label that ``confidence`` without one is about, of ``per label``
     is_trees: bool = False  # whether the claim is about tree ensembles instead
@@ -405,10 +405,10 @@ class ClaimReader:
         return Lin({("score", application, place): _ONE})
 
     def _network(self, node: Expression) -> Network | TreeModel:
-        if self.is_trees:
-            return self.resolver.trees(node)
         if isinstance(node, Name) and node.name in self.networks:
             return self.networks[node.name]
+        if self.is_trees:
+            return self.resolver.trees(node)
         return self.resolver.first_alike(node)
 
     def point_of(self, node: Expression) -> int:

@@ -30,6 +30,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.models import Family, Manifest, Members, Network
 from leaveout.models.archive import put_array
 from leaveout.models.replay import with_parameters
+from leaveout.models.trees.family import TreeFamily
 from leaveout.models.trees.model import TreeModel
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
 from leaveout.specs.text.expressions import children
@@ -128,6 +129,26 @@ class _OfFamily:
         return _Member(Network(name, model, network.graph), source)
 
 
+@dataclass(frozen=True, eq=False)
+class _OfTrees:
+    """A family of trees, and its whole model."""
+
+    whole: TreeModel
+    family: TreeFamily
+    path: Path
+
+    def member(self, index: int) -> _TreeMember:
+        """Return a member by its position."""
+        ensemble, count = self.family.member(index), len(self.family)
+        return _TreeMember(TreeModel(self.whole.path, ensemble, self.path, index, count))
+
+
+@dataclass(frozen=True, eq=False)
+class _TreeMember:
+    network: TreeModel
+    source: None = None
+
+
 class _Loader:
     def __init__(self, statement: Guarantee | Find, resolver: Resolver) -> None:
         self.statement, self.resolver = statement, resolver
@@ -147,13 +168,19 @@ class _Loader:
 
     def load(self) -> FormulaJob:
         others = [each for each in self.binders if each not in self.spots]
-        families = {each.name: self._family(each) for each in others}
         boxes = [self._box(each) for each in self.spots]
         labels = self._labels()
         questions: list[Asked] = []
-        for label in labels:
-            questions += self._questions(boxes, families, label)
-        sizes = [len(of.family) for of in families.values()]
+        if self.is_trees:
+            trees = {each.name: self._tree_family(each) for each in others}
+            sizes = [len(of.family) for of in trees.values()]
+            for label in labels:
+                questions += self._tree_questions(boxes, trees, label)
+        else:
+            families = {each.name: self._family(each) for each in others}
+            sizes = [len(of.family) for of in families.values()]
+            for label in labels:
+                questions += self._questions(boxes, families, label)
         return FormulaJob(
             self.statement,
             tuple(each.name for each in self.spots),
@@ -195,6 +222,22 @@ class _Loader:
             asked = self._make_question(boxes, networks, label)
             found.append(replace(asked, members=own, manifests=manifests))
         return found
+
+    def _tree_questions(
+        self, boxes: list[Box], families: dict[str, _OfTrees], label: int | None
+    ) -> Iterator[Asked]:
+        """Ask about each combination of members."""
+        for chosen in itertools.product(*(range(len(of.family)) for of in families.values())):
+            picked = list(zip(families, families.values(), chosen, strict=True))
+            own = tuple((name, index, int(of.family.removed[index])) for name, of, index in picked)
+            members = {name: of.member(index) for name, of, index in picked}
+            yield replace(self._make_question(boxes, members, label), members=own)
+
+    def _tree_family(self, binder: Binder) -> _OfTrees:
+        whole = self._example(binder)
+        assert isinstance(whole, TreeModel)
+        path, family = self.resolver.tree_members(binder.domain, whole)
+        return _OfTrees(whole, family, path)
 
     @property
     def _is_greatest(self) -> bool:
@@ -243,8 +286,16 @@ class _Loader:
                 return self._example(binder)
         return self.resolver.trees(node) if self.is_trees else self.resolver.network(node)
 
-    def _example(self, binder: Binder) -> Network:
-        """Return a network with the architecture of a family."""
+    def _example(self, binder: Binder) -> Network | TreeModel:
+        """Return a network with the architecture of a family, or a family's whole model."""
+        if self.is_trees:
+            for name, let in self.resolver.lets.items():
+                if self.resolver.type_of(let.value) == TREES:
+                    return self.resolver.trees(Name(name))
+            raise self.resolver.fail(
+                binder.domain, "it is not clear which model these were retrained from",
+                'name it first: let T = trees("trees.npz")',
+            )  # fmt: skip
         if self.resolver.is_network(binder.domain):
             return self.resolver.network(binder.domain)
         for name, let in self.resolver.lets.items():
@@ -258,6 +309,7 @@ class _Loader:
 
     def _family(self, binder: Binder) -> _OfFamily:
         network = self._example(binder)
+        assert isinstance(network, Network)
         family = self.resolver.family(binder.domain, network)
         file = self.resolver.file(binder.domain)
         alone = self.resolver.is_network(binder.domain)
@@ -284,7 +336,7 @@ class _Loader:
         )
 
     def _make_question(
-        self, boxes: list[Box], members: dict[str, _Member], label: int | None
+        self, boxes: list[Box], members: Mapping[str, _Member | _TreeMember], label: int | None
     ) -> Asked:
         """Return the question about some members."""
         statement = self.statement
@@ -313,7 +365,11 @@ class _Loader:
             for model, *where in reader.applications
             if isinstance(model, Network)
         )
-        known = {id(member.network): member.source for member in members.values()}
+        known = {
+            id(member.network): member.source
+            for member in members.values()
+            if isinstance(member, _Member)
+        }
         sources = tuple(
             known.get(id(each.network), Source(Path(each.network.source))) for each in applications
         )
@@ -409,7 +465,10 @@ class ProvedTrees:
     @property
     def files(self) -> dict[str, list[Path]]:
         """The files it depends on, by kind."""
-        return {"network": list(dict.fromkeys(each.model.path for each in self.asked.trees))}
+        models = [each.model for each in self.asked.trees]
+        families = dict.fromkeys(each.family for each in models if each.family is not None)
+        found = {"network": list(dict.fromkeys(each.path for each in models))}
+        return {**found, "family": list(families)} if families else found
 
     def part(self, tree: str, folder: Path) -> dict[str, object]:
         """Return its part of the manifest."""
@@ -423,7 +482,7 @@ def trees_part(
     """Return the manifest's entry on a claim over points and trees, whatever its proof."""
     applications = [
         {"network": file_part(each.model.path, folder, "trees"), "point": each.point,
-         "family": None, "member": None}
+         "family": _tree_family_part(each.model, folder), "member": each.model.member}
         for each in asked.trees
     ]  # fmt: skip
     cases = []
@@ -438,6 +497,12 @@ def trees_part(
         "decides": decides, "reals": False, "cases": cases, "missing": missing,
         "points": [box_part(each) for each in asked.query.points], "applications": applications,
     }  # fmt: skip
+
+
+def _tree_family_part(model: TreeModel, folder: Path) -> dict[str, object] | None:
+    if model.family is None:
+        return None
+    return {"file": file_part(model.family, folder, "tree members"), "members": model.members}
 
 
 class Unproved(Exception):  # noqa: N818

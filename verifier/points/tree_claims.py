@@ -277,8 +277,13 @@ class TreeClaims(Formulas):
                 why = "; ".join(decision.unproved) or "no case of it is left to search"
                 certificate.without(name, why)
             else:
-                certificate.trees([replace(each, name=name) for each in decision.proved])
+                certificate.trees([replace(each, name=_named(name, each)) for each in decision.proved])
         return result
+
+
+def _named(name: str, proved: ProvedTrees) -> str:
+    own = " and ".join(str(index) for _, index, _ in proved.asked.members)
+    return f"{name}, member {own}" if own else name
 
 
 class _TreeDecision(Decision):
@@ -367,9 +372,11 @@ class _TreeDecision(Decision):
             for each, label in zip(asked.trees, found.labels, strict=True)
             if each.model.is_classifier
         }
+        removed = {name: row for name, _, row in asked.members}
         return ExampleRecord(
-            points=points, scores=scores, labels=labels, words=in_words(points, scores, labels, {}),
-            features=asked.trees[0].model.ensemble.names,
+            points=points, scores=scores, labels=labels, features=asked.trees[0].model.ensemble.names,
+            words=in_words(points, scores, labels, removed),
+            members={name: index for name, index, _ in asked.members}, removed=removed,
         )  # fmt: skip
 
 

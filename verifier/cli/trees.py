@@ -1,0 +1,156 @@
+"""``leaveout trees``: boosted trees of a library, with the models retrained without a row each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leaveout.verifier.cli.changes import lines
+from leaveout.verifier.cli.options import (
+    Charset,
+    Decimal,
+    Drop,
+    Group,
+    Identity,
+    LabelColumn,
+    Missing,
+    Seed,
+    Separator,
+    TestShare,
+    Units,
+    read_reading,
+    read_units,
+)
+from leaveout.verifier.cli.progress import counter_bar
+
+if TYPE_CHECKING:
+    from leaveout.models.boosting.training import TreesReport
+
+trees = typer.Typer(
+    help="Boosted trees of scikit-learn, LightGBM or XGBoost: train them, and again without each "
+    "row.\n\nleaveout guard DIR then answers exactly as the models do: labels that no left-out row "
+    "changes as they are, the others at random; leaveout verify DIR/trees.spec bounds what a row "
+    "can change at any input.",
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+)
+
+
+@trees.command()
+def train(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CSV|NPZ",
+            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
+            "y_test to report test accuracy) or X and y. Numbers stay as they are; words are "
+            "one-hot encoded.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="DIR",
+            help="Folder for trees.npz, members.npz, trees.json (the columns) and trees.spec.",
+            show_default=False,
+        ),
+    ],
+    label: LabelColumn = None,
+    identity: Identity = None,
+    unit: Units = None,
+    sep: Separator = "",
+    decimal: Decimal = ".",
+    charset: Charset = "",
+    drop: Drop = None,
+    missing: Missing = None,
+    group: Group = "",
+    learner: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="hist (scikit-learn's HistGradientBoostingClassifier), lightgbm or xgboost.",
+        ),
+    ] = "hist",
+    number: Annotated[
+        int, typer.Option("--trees", metavar="N", help="Rounds of boosting.")
+    ] = 100,
+    leaves: Annotated[int, typer.Option(metavar="N", help="Most leaves of a tree.")] = 31,
+    rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
+    members: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Leave out each of the first N rows only.", show_default="all rows"
+        ),
+    ] = None,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            help="Leave out each of N rows drawn uniformly, by --seed.",
+            show_default="all rows",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="Processes of one thread each.", show_default="one per core"
+        ),
+    ] = None,
+    test_share: TestShare = 0.2,
+) -> None:
+    """Train boosted trees on all rows, and again without each row or group.
+
+    Each member is what the library itself trains without that row, on one thread. Ctrl-C keeps the
+    members trained by then.
+
+    For example: leaveout trees train patients.csv --label diagnosis -o clinic
+    """
+    from leaveout.models.boosting.training import Settings, train_trees
+
+    settings = Settings(learner, number, leaves, rate)  # type: ignore[arg-type]
+    with counter_bar("training", "models") as told:
+        report = train_trees(
+            data,
+            output,
+            label=label,
+            identity=identity,
+            units=read_units(unit or []),
+            reading=read_reading(sep, decimal, charset, drop, missing, group),
+            settings=settings,
+            members=members,
+            sample=sample,
+            seed=seed,
+            workers=workers,
+            test_share=test_share,
+            tell=told or (lambda done, of: None),
+        )
+    for each in report.warnings:
+        typer.echo(f"note: {each}", err=True)
+    typer.echo(_training_table(report))
+
+
+def _training_table(report: TreesReport) -> str:
+    family, whole, directory = report.family, report.family.whole, report.directory
+    unit = f"groups of {family.group!r}" if family.group else "rows"
+    drawn = ", drawn uniformly" * family.sampled
+    where = "rows held out, of a further model" if report.held_out else "the training rows"
+    each = report.size / max(1, len(family))
+    rows = [
+        ("model", f"{family.recipe}"),
+        ("columns", f"{whole.features:,} features"),
+        ("labels", f"{len(whole.labels):,}"),
+        ("members", f"{len(family):,} of {family.rows:,} {unit}{drawn}"),
+        ("accuracy", f"{report.quality.accuracy:.2%} on {where}"),
+        *report.quality.lines,
+        ("size", f"{report.size / 1e6:.1f} MB, {each / 1e3:.1f} kB a member"),
+        ("seconds", f"{report.seconds:.1f}"),
+        ("next", f"leaveout guard {directory} --epsilon 0.2 ROWS.csv"),
+        ("", f"leaveout verify {directory / 'trees.spec'}"),
+    ]
+    return lines(rows)
