@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -299,19 +299,17 @@ def _train(
         said="--{} " if plan.recipe != "fit" else "{}=",
     )  # fmt: skip
     tell(0, len(removed) + 2)
-    whole = _ensemble(fit, X, y, "all rows")
-    if difference := _apart(whole, _ensemble(fit, X, y, "all rows again")):
+    whole = _ensemble(fit, X, y, "all rows", labels)
+    if difference := _apart(whole, _ensemble(fit, X, y, "all rows again", labels)):
         raise TreesError(
             f"two trainings on the same rows give two models ({difference}), so members would "
             "differ by more than one row: set random_state, n_jobs=1 and what the library calls "
             "deterministic, and draw nothing from the clock"
         )
-    if whole.labels and len(whole.labels) != len(labels):
-        raise TreesError(f"the model has {len(whole.labels)} labels, the rows {len(labels)}")
     tell(2, len(removed) + 2)
     pool, trained = Pool(whole), list[int]()
     found: dict[int, Ensemble] = {}
-    work = _Work(fit, X, y, units)
+    work = _Work(fit, X, y, units, labels)
     try:
         for at, member in work.members(removed, plan.workers):
             found[at] = member
@@ -329,6 +327,7 @@ def _train(
         chosen, rows=count, sampled=drawn is not None, recipe=plan.recipe,
         group="" if group is None else group[0],
         names=tuple(called[row] for row in chosen.tolist()) if any(called) else (),
+        missing=tuple(np.flatnonzero(np.isnan(X).any(axis=0)).tolist()),
     )  # fmt: skip
     size = _write(family, X, columns, target, names)
     short = () if len(trained) == len(removed) else (
@@ -349,12 +348,14 @@ def _quality(
         return Quality.of(whole.answers(X_test), y_test.astype(np.int64), labels), True
     out, others = test_split(units, plan.test_share, 0)
     if len(out) and set(y[others].tolist()) == set(y.tolist()):
-        model = _ensemble(fit, X[others], y[others], "the rows that are not held out")
+        model = _ensemble(fit, X[others], y[others], "the rows not held out", labels)
         return Quality.of(model.answers(X[out]), y[out], labels), True
     return Quality.of(whole.answers(X), y, labels), False
 
 
-def _ensemble(fit: Fit, X: Floats, y: Integers, said: str) -> Ensemble:
+def _ensemble(
+    fit: Fit, X: Floats, y: Integers, said: str, labels: tuple[str, ...]
+) -> Ensemble:  # fmt: skip
     try:
         model = fit(X.copy(), y.copy())
     except TreesError:
@@ -364,7 +365,9 @@ def _ensemble(fit: Fit, X: Floats, y: Integers, said: str) -> Ensemble:
     found = of_model(model)
     if found.features != X.shape[1]:
         raise TreesError(f"fit returned a model of {found.features} features, X has {X.shape[1]}")
-    return found
+    if len(found.labels) != len(labels):
+        raise TreesError(f"fit returned a model of {len(found.labels)} labels for {len(labels)}")
+    return replace(found, labels=labels)
 
 
 def _apart(one: Ensemble, other: Ensemble) -> str:
@@ -386,6 +389,7 @@ class _Work:
     X: Floats
     y: Integers
     units: Integers
+    labels: tuple[str, ...]
 
     def member(self, row: int) -> Ensemble:
         """Train the member without a row, or group."""
@@ -394,7 +398,8 @@ class _Work:
             raise TreesError(
                 f"without row or group {row} a label has no rows left; leave that label out"
             )
-        return _ensemble(self.fit, self.X[kept], self.y[kept], f"the rows without {row}")
+        said = f"the rows without {row}"
+        return _ensemble(self.fit, self.X[kept], self.y[kept], said, self.labels)
 
     def members(self, removed: Integers, workers: int | None) -> Iterator[tuple[int, Ensemble]]:
         """Yield each member with its place, as they are trained."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,9 @@ from leaveout.models.archive import (
 )
 from leaveout.models.trees.assemble import expect, place
 
+_AT_ONCE = 2**23
+"""Trees and scores of members evaluated together."""
+
 _VERSION = 1
 _KIND = "members of trees"
 _TYPES = {
@@ -45,6 +49,7 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sampled: bool
     group: str = ""
     names: tuple[str, ...] = ()
+    missing: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +79,8 @@ class TreeFamily:
         The names of what members lack; empty if there are none.
     recipe : str
         How all were trained, for people.
+    missing : tuple of int
+        Features that were missing in some row.
     """
 
     whole: Ensemble
@@ -87,6 +94,7 @@ class TreeFamily:
     group: str = ""
     names: tuple[str, ...] = ()
     recipe: str = ""
+    missing: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.removed)
@@ -98,91 +106,96 @@ class TreeFamily:
         nodes = _take(self.pool, chosen)
         return replace(self.whole, nodes=nodes, base=self.base[index], divisor=divisor)
 
-    def scores(self, x: Floats) -> Floats:
-        """Return all members' scores at an input as they compute them, shape (members, scores).
+    def scores(self, X: Floats) -> Floats:
+        """Return all members' scores at inputs as they compute them.
 
         Parameters
         ----------
-        x : ndarray of float64, shape (features,)
+        X : ndarray of float64, shape (rows, features)
+
+        Returns
+        -------
+        ndarray of float64, shape (rows, members, scores)
         """
         whole, pool = self.whole, self.pool
-        x = whole.prepare(x[None])[0]
-        leaf = np.empty(len(pool.roots) - 1, np.int64)
+        X = np.ascontiguousarray(whole.prepare(X))
+        leaf = np.empty((len(pool.roots) - 1, len(X)), np.int64)
         find_leaves(
             pool.roots, pool.feature, pool.threshold, pool.missing_left, pool.set, pool.left,
-            pool.right, pool.sets, x, leaf,
+            pool.right, pool.sets, X, leaf,
         )  # fmt: skip
         kind = np.float32 if whole.single else np.float64
-        found = np.ascontiguousarray(self.base.astype(kind))
+        found = np.tile(self.base.astype(kind), (len(X), 1, 1))
         add_trees(pool.values.astype(kind, copy=False), leaf, self.trees, self.starts, found)
         if whole.divisor != 1:
             found /= np.diff(self.starts).astype(kind)[:, None]
         return found.astype(np.float64)
 
-    def labels(self, x: Floats) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return all members' labels at an input, and whether rounding leaves each open."""
-        whole, scores = self.whole, self.scores(x)
-        error = whole.tie + (0.0 if whole.ordered else 2.0 * float(self._rounding.max()))
-        if scores.shape[1] == 1:
-            margin = scores[:, 0] - whole.center
-            return (margin > 0).astype(np.int64), (margin != 0) & (np.abs(margin) <= error)
-        two = np.partition(scores, -2, axis=1)[:, -2:]
-        open_ = (two[:, 1] - two[:, 0] <= error) & ((two[:, 1] != two[:, 0]) | (error > 0))
-        return np.asarray(scores.argmax(axis=1)), open_
+    def labels(self, X: Floats) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return all members' labels at inputs, and whether rounding leaves each open."""
+        whole, error = self.whole, self.slack
+        parts: list[tuple[Integers, NDArray[np.bool_]]] = []
+        step = max(1, _AT_ONCE // (len(self.pool.roots) + len(self) * len(whole.base)))
+        for first in range(0, len(X), step):
+            scores = self.scores(X[first : first + step])
+            if scores.shape[2] == 1:
+                margin = scores[:, :, 0] - whole.center
+                near = (margin != 0) & (np.abs(margin) <= error)
+                parts.append(((margin > 0).astype(np.int64), near))
+                continue
+            two = np.partition(scores, -2, axis=2)[:, :, -2:]
+            apart = two[:, :, 1] - two[:, :, 0]
+            near = (apart <= error) & ((apart != 0) | (error > 0))
+            parts.append((scores.argmax(axis=2), near))
+        shape = (0, len(self))
+        none = np.zeros(shape, np.int64), np.zeros(shape, np.bool_)
+        labels, open_ = zip(none, *parts, strict=True)
+        return np.concatenate(labels), np.concatenate(open_)
 
-    @property
-    def _rounding(self) -> Floats:
-        return self.whole.rounding() * 2.0
+    @cached_property
+    def slack(self) -> float:
+        """How near to a tie a label may be another than by these scores."""
+        if self.whole.ordered:
+            return self.whole.tie
+        members = (self.member(index).rounding().max() for index in range(len(self)))
+        most = max(float(self.whole.rounding().max()), *map(float, members))
+        return self.whole.tie + 2.0 * most
 
 
 @kernel
 def find_leaves(
     roots: Any, feature: Any, threshold: Any, missing_left: Any, set_: Any, left: Any, right: Any,
-    sets: Any, x: Any, leaf: Any,
+    sets: Any, X: Any, leaf: Any,
 ) -> None:  # fmt: skip
-    """Find the row of values that each tree gives an input whose categories are prepared."""
+    """Find the row of values that each tree gives inputs whose categories are prepared."""
+    last = sets.shape[1] - 1
     for t in range(len(leaf)):
-        node = roots[t]
-        while feature[node] >= 0:
-            value = x[feature[node]]
-            if np.isnan(value):
-                goes = missing_left[node]
-            elif set_[node] >= 0:
-                whole = np.trunc(value)
-                last = sets.shape[1] - 1
-                if not (value <= threshold[node] and 0 <= whole < last):
-                    whole = last
-                goes = sets[set_[node], int(whole)]
-            else:
-                goes = value <= threshold[node]
-            node = left[node] if goes else right[node]
-        leaf[t] = left[node]
+        for row in range(len(X)):
+            node = roots[t]
+            while feature[node] >= 0:
+                value = X[row, feature[node]]
+                if np.isnan(value):
+                    goes = missing_left[node]
+                elif set_[node] >= 0:
+                    whole = np.trunc(value)
+                    if not (value <= threshold[node] and 0 <= whole < last):
+                        whole = last
+                    goes = sets[set_[node], int(whole)]
+                else:
+                    goes = value <= threshold[node]
+                node = left[node] if goes else right[node]
+            leaf[t, row] = left[node]
 
 
 @kernel
 def add_trees(values: Any, leaf: Any, trees: Any, starts: Any, scores: Any) -> None:
     """Add each member's trees in order, rounding as the type of the scores does."""
-    for m in range(len(starts) - 1):
-        for i in range(starts[m], starts[m + 1]):
-            row = leaf[trees[i]]
-            for k in range(scores.shape[1]):
-                scores[m, k] += values[row, k]
-
-
-def collect(whole: Ensemble, members: Sequence[Ensemble], removed: Integers, **said: Any) -> (
-    TreeFamily
-):  # fmt: skip
-    """Return a family; equal trees are stored once.
-
-    Raises
-    ------
-    TreesError
-        If a member is of another kind than the whole model.
-    """
-    pool = Pool(whole)
-    for member, row in zip(members, removed.tolist(), strict=True):
-        pool.add(member, row)
-    return pool.family(removed, **said)
+    for row in range(len(scores)):
+        for m in range(len(starts) - 1):
+            for i in range(starts[m], starts[m + 1]):
+                at = leaf[trees[i], row]
+                for k in range(scores.shape[2]):
+                    scores[row, m, k] += values[at, k]
 
 
 class Pool:
@@ -340,7 +353,7 @@ def write_tree_family(family: TreeFamily, path: Path, digest: str) -> None:
     arrays = {name: np.ascontiguousarray(array, _TYPES[name][0]) for name, array in arrays.items()}
     manifest = _Manifest(
         _VERSION, _KIND, digest, family.rows, family.recipe, family.sampled, family.group,
-        family.names,
+        family.names, family.missing,
     )  # fmt: skip
     arrays[MANIFEST] = manifest_array(manifest)
     write_archive(path, arrays, TreesError, compressed=True)
@@ -394,7 +407,9 @@ def _checked(arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ensemb
     expect((removed >= 0) & (removed < manifest.rows), "a row that does not exist")
     expect(len(np.unique(removed)) == members, "two members lack the same row")
     expect(len(manifest.names) in (0, members), "has not one name a member")
+    missing = all(0 <= at < whole.features for at in manifest.missing)
+    expect(missing, "a feature that does not exist may be missing")
     return TreeFamily(
         whole, pool, trees, starts, arrays["base"], removed, manifest.rows, manifest.sampled,
-        manifest.group, manifest.names, manifest.recipe,
+        manifest.group, manifest.names, manifest.recipe, manifest.missing,
     )  # fmt: skip

@@ -13,6 +13,8 @@ from leaveout.bab.native.files.manifest_parts import box_digest, earlier_digest
 from leaveout.errors import GuardError
 from leaveout.files import settle, why_unread
 from leaveout.models.family import FAMILY
+from leaveout.models.boosting.training import COLUMNS as TREE_COLUMNS
+from leaveout.models.boosting.training import MEMBERS, TREES
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.classifier import Rows
 from leaveout.models.forest.columns import COLUMNS, FOREST
@@ -28,6 +30,7 @@ from leaveout.verifier.guard.inputs import BoxDomain, Point, plain_rows
 from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.guard.linear import LinearSubject
 from leaveout.verifier.guard.subject import Identity, OnProgress, Subject
+from leaveout.verifier.guard.trees import TreesSubject
 from leaveout.verifier.points.given import GivenPoints, leaves_box
 from leaveout.verifier.points.sentences import group_note, group_words, without_member
 
@@ -86,6 +89,7 @@ _SAID = {
     FOREST: f"a forest ({FOREST})",
     LINEAR: f"a linear model ({LINEAR})",
     NETWORK: f"a network ({NETWORK})",
+    TREES: f"a model of trees ({TREES})",
 }
 
 
@@ -97,7 +101,7 @@ def load_subject(
         settle(folder)
     except OSError as error:
         raise GuardError(f"{folder}: {why_unread(error)}") from None
-    models = [name for name in (FOREST, LINEAR, NETWORK) if (folder / name).exists()]
+    models = [name for name in (FOREST, LINEAR, NETWORK, TREES) if (folder / name).exists()]
     if len(models) > 1:
         raise GuardError(
             f"{folder}: contains both {_SAID[models[0]]} and {_SAID[models[1]]}; move one of them "
@@ -105,6 +109,8 @@ def load_subject(
         )
     if models == [LINEAR]:
         return LinearSubject(folder, *([] if progress is None else [progress]))
+    if models == [TREES]:
+        return TreesSubject(folder)
     if models != [FOREST]:
         subject, path = NetworkSubject(load_access(folder)), folder / BOUNDS
         if not are_own(path):
@@ -127,6 +133,8 @@ def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -
             f"{subject.folder}: a guard of a linear model adds no rows; add them with leaveout "
             "linear add, then reload"
         )
+    if isinstance(subject, TreesSubject):
+        raise GuardError(f"{subject.folder}: trees of a library are trained again, not changed")
     if not isinstance(subject, ForestSubject):
         raise GuardError(f"{subject.folder}: a network cannot follow deletions; retrain it")
 
@@ -157,5 +165,6 @@ def files_of(folder: Path) -> list[Path]:
     """Return the files of a folder that a guard reads or writes."""
     memories = [f"{MEMORY}{suffix}" for suffix in ("", "-wal", "-shm")]
     linear = (LINEAR, linear_folder.COLUMNS, linear_folder.FEATURES)
-    names = (NETWORK, FOREST, COLUMNS, *linear, FAMILY, BOUNDS, *memories)
+    trees = (TREES, TREE_COLUMNS, MEMBERS)
+    names = (NETWORK, FOREST, COLUMNS, *linear, *trees, FAMILY, BOUNDS, *memories)
     return [folder / name for name in names]

@@ -1,0 +1,130 @@
+"""Guards of trees of a library: every member is evaluated at every input, exactly."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import GuardError
+from leaveout.kernel.files import digest_of
+from leaveout.models.boosting.training import BOOSTING, COLUMNS, MEMBERS, TREES
+from leaveout.models.trees.family import TreeFamily, read_tree_family
+from leaveout.models.trees.reading import read_trees
+from leaveout.verifier.guard.inputs import FiniteDomain, Glance, LeakFinder, Point
+from leaveout.verifier.guard.subject import Identity, TableSubject
+
+
+@dataclass(frozen=True, eq=False)
+class TreesDomain(FiniteDomain):
+    """All finite numbers; some features may also be missing."""
+
+    missing: frozenset[int] = frozenset()
+
+    def point(self, x: Any) -> Point:
+        """See `Domain.point`; all missing values have the same bits."""
+        found = super().point(x)
+        found[np.isnan(found)] = np.nan
+        return found
+
+    def points(self, X: Any) -> NDArray[Any]:
+        """See `Domain.points`; all missing values have the same bits."""
+        found = super().points(X)
+        found[np.isnan(found)] = np.nan
+        return found
+
+    def contains(self, point: Point) -> bool:
+        """See `Domain.contains`."""
+        absent = np.isnan(point)
+        allowed = absent & np.isin(np.arange(len(point)), [*self.missing])
+        return super().contains(np.where(allowed, 0.0, point))
+
+    @property
+    def words(self) -> str:
+        """See `Domain.words`."""
+        also = f"; {len(self.missing)} may be missing" if self.missing else ""
+        return super().words + also
+
+
+class TreeLeakTest(LeakFinder):
+    """Finds the inputs that a member answers otherwise, or may, where the link rounds."""
+
+    def __init__(self, family: TreeFamily) -> None:
+        self._family, self._whole = family, family.whole
+
+    def label(self, x: Point) -> int:
+        """Return the model's answer."""
+        return int(self._whole.answers(x[None])[0])
+
+    def glance(self, x: Point) -> Glance:
+        """Evaluate the model; that alone never shows what members answer."""
+        scores = self._whole.scores(x[None])[0]
+        if len(scores) == 1:
+            label = int(scores[0] > self._whole.center)
+            return Glance(label, abs(float(scores[0]) - self._whole.center), is_clear=False)
+        two = np.sort(scores)[-2:]
+        return Glance(int(scores.argmax()), float(two[1] - two[0]), is_clear=False)
+
+    def leaks(self, x: Point, seen: Glance) -> bool:
+        """Return whether a member answers otherwise, or may; each is always evaluated."""
+        return bool(self.leaks_at(x[None], [seen])[0])
+
+    def leaks_at(self, points: NDArray[Any], seen: Sequence[Glance]) -> NDArray[np.bool_]:
+        """See `LeakFinder.leaks_at`."""
+        labels, open_ = self._family.labels(points)
+        own = np.array([each.label for each in seen], np.int64)
+        near = np.array([0 < each.confidence <= self._family.slack for each in seen], np.bool_)
+        return np.asarray((labels != own[:, None]).any(axis=1) | open_.any(axis=1) | near)
+
+    def ask_all(self, x: Point) -> None:
+        """See `LeakFinder.ask_all`."""
+        self._family.labels(x[None])
+
+
+class TreesSubject(TableSubject):
+    """Trees of a library with the models retrained without a row each.
+
+    A memory is bound to labels and features only, so it outlives another training.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        whole = read_trees(folder / TREES)
+        if not whole.labels:
+            raise GuardError(f"{folder / TREES}: a regression answers with numbers, not labels")
+        if not (folder / MEMBERS).exists():
+            raise GuardError(f"{folder / MEMBERS}: no such file; train it with leaveout trees train")
+        digest = digest_of(folder / TREES)
+        family = read_tree_family(folder / MEMBERS, whole, digest)
+        columns = None
+        if (folder / COLUMNS).exists():
+            columns = BOOSTING.load_columns(folder / COLUMNS, whole.features)
+        super().__init__(folder, whole.features, columns, family.group)
+        self.domain = TreesDomain(self.domain.features, frozenset(family.missing))
+        self.leaks = TreeLeakTest(family)
+        self.labels, self.names, self.members = len(whole.labels), whole.labels, len(family)
+        kind = repr((whole.labels, whole.features)).encode()
+        unit = repr(family.group) if family.group else "row"
+        self.identity = Identity(hashlib.sha256(kind).hexdigest(), f"every {unit}", digest)
+        if len(family) < family.rows:
+            self.notes += (
+                f"only {len(family):,} of {family.rows:,} training rows have a member; nothing is "
+                "claimed about the others",
+            )
+        nodes = whole.nodes
+        self._thresholds = [
+            nodes.threshold[(nodes.feature == at) & (nodes.set < 0)] for at in range(whole.features)
+        ]
+
+    def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+        """Draw inputs on both sides of the trees' thresholds."""
+        points = np.zeros((count, self.domain.dimension))
+        for at, thresholds in enumerate(self._thresholds):
+            known = thresholds[np.isfinite(thresholds)]
+            if len(known):
+                points[:, at] = rng.choice(known, count)
+        return np.where(rng.random(points.shape) < 0.5, points, np.nextafter(points, np.inf))
