@@ -24,6 +24,7 @@ from leaveout.models.reading import PLAIN, Reading
 from leaveout.models.train.columns import Subject, TableColumns
 from leaveout.models.train.folder import refuse_taken
 from leaveout.models.train.left_out import left_out
+from leaveout.models.train.own.call import check_fit
 from leaveout.models.train.rows import read_rows, test_split
 from leaveout.models.trees.family import Pool, TreeFamily, write_tree_family
 from leaveout.models.trees.files import write_trees
@@ -36,8 +37,8 @@ MEMBERS = "members.npz"
 
 Learner = Literal["hist", "lightgbm", "xgboost"]
 
-Fit = Callable[[Floats, Integers], Any]
-"""``fit(X, y)`` returns a fitted model of XGBoost, LightGBM, CatBoost or scikit-learn."""
+Fit = Callable[..., Any]
+"""``fit(X, y)`` or ``fit(X, y, seed)`` returns a fitted model of XGBoost, LightGBM, CatBoost or scikit-learn."""
 
 Tell = Callable[[int, int], None]
 """Receives how many models are trained, and of how many."""
@@ -224,7 +225,8 @@ def leave_one_out(
     Parameters
     ----------
     fit : callable
-        ``fit(X, y)`` returns a fitted model of XGBoost, LightGBM, CatBoost or scikit-learn's trees.
+        ``fit(X, y)`` or ``fit(X, y, seed)`` returns a fitted model of XGBoost, LightGBM, CatBoost
+        or scikit-learn's trees.
         ``X`` is float64 of shape (rows, features), NaN where a value is missing; ``y`` int64.
     X : array_like or data frame of numbers, shape (rows, features)
     y : array_like, shape (rows,)
@@ -261,6 +263,8 @@ def leave_one_out(
     if np.isinf(numbers).any():
         raise TreesError("X has an infinite value; only finite and missing ones are read")
     known, code = np.unique(values, return_inverse=True)
+    if check_fit(fit) > 2:
+        fit = _Seeded(fit, int(seed))
     columns = TableColumns(
         source="arrays", ids={} if ids is None else dict(enumerate(map(str, ids)))
     )
@@ -270,6 +274,17 @@ def leave_one_out(
         None if group is None else ("group", np.array([str(each) for each in group])), (),
         tell or (lambda done, of: None), tuple(map(str, names)),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Seeded:
+    """A function that takes a seed."""
+
+    fit: Fit
+    seed: int
+
+    def __call__(self, X: Floats, y: Integers) -> Any:
+        return self.fit(X, y, self.seed)
 
 
 @dataclass(frozen=True, eq=False)

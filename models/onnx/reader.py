@@ -109,10 +109,9 @@ _RECURRENT = (
 )
 _QUANTISED = "quantised networks compute in another arithmetic; export the float32 model"
 TREES = (
-    "trees are not a network; for what one row changes, train a forest that forgets exactly, with "
-    "'leaveout forest train' or DareForestClassifier; random forests, extra trees and single trees "
-    "of scikit-learn are read as they are, for claims without rows, by "
-    "leaveout.models.forest.from_sklearn; boosted trees are not supported"
+    'trees are not a network: read them with trees("...") instead of network("..."); for what one '
+    "row changes, train them with leaveout trees train, or train a forest that forgets exactly, "
+    "with leaveout forest train"
 )
 _VECTORS = "it is not a network; train MLPClassifier instead"
 _JUMPS = "it is discontinuous; train with ReLU instead"

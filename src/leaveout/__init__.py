@@ -33,7 +33,7 @@ def __getattr__(name: str) -> object:
 
         return getattr(verifier, name)
     if name == "leave_one_out":
-        from leaveout.models.train.own import leave_one_out
+        from leaveout.models.boosting import leave_one_out
 
         return leave_one_out
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -20,6 +20,7 @@ from leaveout.children import import_environment
 from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.models.family import Manifest, Sample
 from leaveout.models.onnx.file import Network, network_from_bytes
+from leaveout.models.onnx.reader import TREES
 from leaveout.models.onnx.signature import stated_architecture
 from leaveout.models.onnx.values import read_parameters
 from leaveout.models.replay import with_parameters
@@ -62,6 +63,10 @@ _NOISE = 0.5
 """Share of the distance between networks of two seeds that one missing row may cause."""
 _ALIKE = 1e-6
 """Relative distance below which only the solver's tolerance shows."""
+
+
+class ReturnsTreesError(TrainingError):
+    """A function that returns trees, which are no network."""
 
 
 class TrainingWarning(UserWarning):
@@ -390,7 +395,8 @@ def _try_training(
     models: dict[Order, bytes] = {}
     for order, said in pool.work(orders):
         if isinstance(said, Failed):
-            raise TrainingError(said.message)
+            kind = ReturnsTreesError if TREES in said.message else TrainingError
+            raise kind(said.message)
         if isinstance(said, Trained):
             models[order] = said.model
     job = _job(data, target, task, drawn, models[orders[0]])

@@ -45,6 +45,9 @@ def estimator_model(
 
     search, estimator = estimator, getattr(estimator, "best_estimator_", estimator)
     *steps, last = _flatten(estimator) if isinstance(estimator, Pipeline) else [estimator]
+    kind = type(last).__name__
+    if any(word in kind for word in OF_TREES):
+        raise TrainingError(f"{name}: fit returned a {kind}: {TREES}")
     for each in (search, estimator, last):
         _refuse_own_methods(each, name)
     layers = _layers(last, name)
@@ -167,8 +170,6 @@ def _layers(estimator: Any, name: str) -> list[tuple[Array, Array]]:
         weight = weight if weight.ndim == 2 else weight[None]
         bias = np.broadcast_to(np.asarray(estimator.intercept_, weight.dtype), len(weight))
         return [(weight, bias)]
-    if any(word in kind for word in OF_TREES):
-        raise TrainingError(f"{name}: fit returned a {kind}: {TREES}")
     if kind == "CalibratedClassifierCV":
         raise TrainingError(
             f"{name}: CalibratedClassifierCV averages sigmoids, which is not piecewise linear: "
