@@ -146,6 +146,8 @@ class Ensemble:
         library may answer either, since the link rounds.
     rounds_inputs : bool
         Whether the library rounds inputs to float32. Thresholds are of inputs before that.
+    rounds_scores : bool
+        Whether the library rounds its float64 scores to float32 when it returns them.
     source : str
         The library and the kind of model, for messages.
     """
@@ -162,6 +164,7 @@ class Ensemble:
     center: float = 0.0
     tie: float = 0.0
     rounds_inputs: bool = False
+    rounds_scores: bool = False
     source: str = ""
 
     @property
@@ -181,6 +184,10 @@ class Ensemble:
         -------
         ndarray of float64, shape (rows, scores)
         """
+        found = self._sums(X)
+        return found.astype(np.float32).astype(np.float64) if self.rounds_scores else found
+
+    def _sums(self, X: Floats) -> Floats:
         kind = np.float32 if self.single else np.float64
         found = np.tile(self.base.astype(kind), (len(X), 1))
         values = self.nodes.values.astype(kind)
@@ -191,7 +198,7 @@ class Ensemble:
 
     def answers(self, X: Floats) -> NDArray[np.int64]:
         """Return the index of each input's label, shape (rows,)."""
-        scores = self.scores(X)
+        scores = self._sums(X)
         if scores.shape[1] == 1:
             return (scores[:, 0] > self.center).astype(np.int64)
         return np.asarray(scores.argmax(axis=1))
@@ -209,7 +216,10 @@ class Ensemble:
         steps = (self.trees + 2) * unit
         # Underflow of a float32 conversion or division, and of the bound's own arithmetic.
         tiny = (self.trees + 2) * (2.0**-149 if self.single else 2.0**-1074)
-        found: Floats = most / self.divisor * (steps / (1.0 - steps)) * (1.0 + 2.0**-30) + tiny
+        most = most / self.divisor
+        found: Floats = most * (steps / (1.0 - steps)) * (1.0 + 2.0**-30) + tiny
+        if self.rounds_scores:
+            found = found + 2.0**-24 * (most + found) + 2.0**-149
         return found
 
     def _first_leaves(self) -> Longs:
