@@ -324,7 +324,7 @@ class _Writer:
         """Return intervals: the number before each, and its last one."""
         if not members or not np.isfinite(members).all():
             refuse("asks for no number or an infinite one")
-        if mode != "MEMBER" or (0 <= members[0] and members[-1] <= 30 and len(members) < 31):
+        if mode != "MEMBER" or (members[0] >= 0 and members[-1] <= 30 and len(members) < 31):
             return [(self._below(each), each) for each in members]
         # Of larger sets onnxruntime asks for the whole part of a number.
         if any(each != int(each) or abs(each) > _WHOLE for each in members):
