@@ -35,7 +35,8 @@ class Nodes:
     feature : ndarray of int32, shape (nodes,)
         The feature a node asks of; -1 for a leaf.
     threshold : ndarray of float64, shape (nodes,)
-        A number of at most the threshold goes left. 0 for leaves and questions about categories.
+        A number of at most the threshold goes left. Of a question about a category: numbers below
+        it count as others. 0 for leaves.
     missing_left : ndarray of bool, shape (nodes,)
         Whether a missing value goes left.
     set : ndarray of int32, shape (nodes,)
@@ -44,7 +45,7 @@ class Nodes:
         Children, counted among all nodes. Of a leaf ``left`` is its row of ``values``, in order.
     sets : ndarray of bool, shape (sets, categories + 1)
         The categories 0, 1, ... that go left; the last column is for all others. The category of a
-        number is its whole part (-0.5 is 0); negative ones and those beyond count as others.
+        number is its whole part; negative ones and those beyond count as others.
     values : ndarray of float64, shape (leaves, scores)
         What a leaf adds to each score.
     """
@@ -108,7 +109,7 @@ class Nodes:
         if len(asks):
             others = self.sets.shape[1] - 1
             whole = np.trunc(values[asks])
-            known = (whole >= 0) & (whole < others)
+            known = (values[asks] >= self.threshold[nodes[asks]]) & (whole >= 0) & (whole < others)
             goes[asks] = self.sets[sets[asks], np.where(known, whole, others).astype(np.int64)]
         return np.asarray(np.where(np.isnan(values), self.missing_left[nodes], goes))
 
@@ -137,6 +138,8 @@ class Ensemble:
         Whether sums are rounded to float32 instead of float64.
     ordered : bool
         Whether the library adds in the order of the trees, so that scores are equal bit for bit.
+    slack : float
+        What the library's sums may err further, where they are not only in another order.
     link : str
         What the library makes of scores: ``identity``, ``sigmoid``, ``softmax``, ``exp``.
     center : float
@@ -145,9 +148,8 @@ class Ensemble:
         Where two labels' scores are no further apart than this (or one is from ``center``), the
         library may answer either, since the link rounds.
     rounds_inputs : bool
-        Whether the library rounds inputs to float32. Thresholds are of inputs before that.
-    rounds_scores : bool
-        Whether the library rounds its float64 scores to float32 when it returns them.
+        Whether the library rounds inputs to float32. Thresholds are of inputs before that;
+        categories are those of rounded inputs.
     source : str
         The library and the kind of model, for messages.
     """
@@ -160,11 +162,11 @@ class Ensemble:
     divisor: int = 1
     single: bool = False
     ordered: bool = True
+    slack: float = 0.0
     link: str = "identity"
     center: float = 0.0
     tie: float = 0.0
     rounds_inputs: bool = False
-    rounds_scores: bool = False
     source: str = ""
 
     @property
@@ -184,13 +186,10 @@ class Ensemble:
         -------
         ndarray of float64, shape (rows, scores)
         """
-        found = self._sums(X)
-        return found.astype(np.float32).astype(np.float64) if self.rounds_scores else found
-
-    def _sums(self, X: Floats) -> Floats:
         kind = np.float32 if self.single else np.float64
         found = np.tile(self.base.astype(kind), (len(X), 1))
         values = self.nodes.values.astype(kind)
+        X = self._with_rounded_categories(X)
         for at in self._parts(len(X)):
             for leaf in self.nodes.leaves(X[at]).T:
                 found[at] += values[leaf]
@@ -198,16 +197,16 @@ class Ensemble:
 
     def answers(self, X: Floats) -> NDArray[np.int64]:
         """Return the index of each input's label, shape (rows,)."""
-        scores = self._sums(X)
+        scores = self.scores(X)
         if scores.shape[1] == 1:
             return (scores[:, 0] > self.center).astype(np.int64)
         return np.asarray(scores.argmax(axis=1))
 
     def rounding(self) -> Floats:
-        """Return how far a score can be from its exact value in any order, shape (scores,).
+        """Return how far a library's score can be from its exact value, shape (scores,).
 
         With u the unit roundoff, n + 1 terms added err by at most n u / (1 - n u) times the sum of
-        their magnitudes; a division by the number of trees rounds once more.
+        their magnitudes, in any order; a division by the number of trees rounds once more.
         """
         unit = 2.0**-24 if self.single else 2.0**-53
         most = np.abs(self.base)
@@ -216,11 +215,19 @@ class Ensemble:
         steps = (self.trees + 2) * unit
         # Underflow of a float32 conversion or division, and of the bound's own arithmetic.
         tiny = (self.trees + 2) * (2.0**-149 if self.single else 2.0**-1074)
-        most = most / self.divisor
-        found: Floats = most * (steps / (1.0 - steps)) * (1.0 + 2.0**-30) + tiny
-        if self.rounds_scores:
-            found = found + 2.0**-24 * (most + found) + 2.0**-149
+        found: Floats = (
+            most / self.divisor * (steps / (1.0 - steps)) * (1.0 + 2.0**-30) + tiny + self.slack
+        )
         return found
+
+    def _with_rounded_categories(self, X: Floats) -> Floats:
+        columns = np.unique(self.nodes.feature[self.nodes.set >= 0])
+        if not (self.rounds_inputs and len(columns)):
+            return X
+        X = X.copy()
+        with np.errstate(over="ignore"):
+            X[:, columns] = X[:, columns].astype(np.float32)
+        return X
 
     def _first_leaves(self) -> Longs:
         """Return the first row of ``values`` of each tree, and the number of rows."""

@@ -155,6 +155,8 @@ class _Graph:
         nodes.check(features)
         if not np.isfinite(scores.base).all():
             refuse("has a base value that is not finite", "train it again")
+        # Scores of type double are returned as float32.
+        slack = 2.0**-24 * _greatest(scores) if scores.rounds_scores else 0.0
         return Ensemble(
             nodes,
             scores.base * scores.divisor,
@@ -164,10 +166,10 @@ class _Graph:
             divisor=scores.divisor,
             single=scores.single,
             ordered=False,
+            slack=slack,
             link=shown.link,
             center=answer.center if answer is not None else 0.0,
             rounds_inputs=scores.columns.rounded,
-            rounds_scores=scores.rounds_scores,
             source="ONNX",
         )
 
@@ -448,6 +450,15 @@ class _Graph:
         loses = bool((raw.weights >= 0).all() and positive.any())
         if not all(written) and not loses:
             refuse("has leaves without a score for some label")
+
+
+def _greatest(scores: _Sum) -> float:
+    """Return a bound of the magnitude of all scores."""
+    most = np.abs(scores.base)
+    for nodes in scores.trees:
+        leaf = np.concatenate(([0], np.cumsum(nodes.feature < 0)))[nodes.roots[:-1]]
+        most = most + np.maximum.reduceat(np.abs(nodes.values), leaf).sum(axis=0)
+    return float(most.max()) * (1.0 + 2.0**-20) + 2.0**-120
 
 
 def _join(parts: Sequence[Nodes]) -> Nodes:

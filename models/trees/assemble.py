@@ -1,0 +1,201 @@
+"""Trees as libraries store them, made into `Nodes`: what is reachable, in preorder, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.arrays import Bools, Floats, Integers
+from leaveout.errors import TreesError
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.trees import Ensemble, Nodes
+
+_MOST_CELLS = 2**28
+"""Most entries of the table of categories, and of the table of values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One tree; node 0 is its root. The order of the others is free.
+
+    Attributes
+    ----------
+    feature, threshold, missing_left, set
+        As in `Nodes`; -1 is the feature of a leaf.
+    left, right : ndarray of int64, shape (nodes,)
+        Children, counted within the tree. Those of leaves are not read.
+    values : ndarray of float64, shape (nodes,) or (nodes, scores)
+        What a leaf adds to ``score``, or to every score. Those of other nodes are not read.
+    score : int
+    """
+
+    feature: Integers
+    threshold: Floats
+    missing_left: Bools
+    set: Integers
+    left: Integers
+    right: Integers
+    values: Floats
+    score: int = 0
+
+
+@dataclass(eq=False)
+class Sets:
+    """Sets of categories, collected while trees are read."""
+
+    _members: list[tuple[NDArray[np.int64], bool]] = field(default_factory=list)
+    _width: int = 0
+
+    def add(self, members: Sequence[int] | NDArray[np.int64], *, left: bool = True) -> int:
+        """Add a set whose members go left (or right, and all others left); return its row."""
+        found = np.asarray(members, np.int64)
+        if found.size and not 0 <= found.min() <= found.max() < 2**31:
+            raise TreesError("a category is not a number from 0 to 2147483647")
+        self._members.append((found, left))
+        self._width = max(self._width, int(found.max(initial=-1)) + 1)
+        return len(self._members) - 1
+
+    def table(self) -> Bools:
+        """Return ``Nodes.sets``."""
+        shape = (len(self._members), self._width + 1 if self._members else 0)
+        if shape[0] * shape[1] > _MOST_CELLS:
+            raise TreesError(
+                f"{shape[0]} questions about up to {shape[1]} categories are too many; number "
+                "the categories 0, 1, ... and train again"
+            )
+        found = np.zeros(shape, bool)
+        for row, (members, left) in enumerate(self._members):
+            found[row] = not left
+            found[row, members] = left
+        return found
+
+
+def assemble(trees: Sequence[Tree], sets: Sets, scores: int, features: int) -> Nodes:
+    """Return the checked nodes of trees."""
+    if not trees:
+        raise TreesError("has no trees; train at least one round")
+    if not 0 < features < 2**31:
+        raise TreesError(f"has {features} features")
+    orders = []
+    for number, tree in enumerate(trees):
+        try:
+            orders.append(_preorder(tree))
+        except TreesError as error:
+            raise TreesError(f"tree {number}: {error}") from None
+    sizes = np.array([len(order) for order in orders])
+    roots = np.concatenate(([0], np.cumsum(sizes)))
+    parts: dict[str, NDArray[np.generic]] = {}
+    for name in ("feature", "threshold", "missing_left", "set"):
+        pieces = [getattr(tree, name)[at] for tree, at in zip(trees, orders, strict=True)]
+        parts[name] = np.concatenate(pieces)
+    children: list[tuple[Integers, Integers]] = []
+    for tree, at, root in zip(trees, orders, roots, strict=False):
+        place = np.zeros(len(tree.feature), np.int64)
+        place[at] = np.arange(root, root + len(at))
+        pair = tuple(place[np.where(tree.feature[at] < 0, 0, side[at])]
+                     for side in (tree.left, tree.right))  # fmt: skip
+        children.append(pair)  # type: ignore[arg-type]
+    left, right = (np.concatenate(side) for side in zip(*children, strict=True))
+    leaf = parts["feature"] < 0  # type: ignore[operator]
+    left[leaf], right[leaf] = np.arange(leaf.sum()), 0
+    nodes = Nodes(
+        roots,
+        parts["feature"].astype(np.int32),
+        np.where(leaf, 0.0, parts["threshold"]),
+        np.where(leaf, False, parts["missing_left"]),
+        np.where(leaf, -1, parts["set"]).astype(np.int32),
+        left,
+        right,
+        sets.table(),
+        _values(trees, orders, scores),
+    )
+    try:
+        nodes.check(features)
+    except Rejected as error:
+        raise TreesError(f"is not a model of trees: {error}; save it again") from None
+    return nodes
+
+
+def constant(value: Floats) -> Tree:
+    """Return a tree of one leaf."""
+    zero = np.zeros(1, np.int64)
+    none = np.full(1, -1, np.int64)
+    return Tree(none, np.zeros(1), np.zeros(1, bool), none, zero, zero, value[None])
+
+
+def label_names(classes: Any, count: int) -> tuple[str, ...]:
+    """Return the names of a fitted classifier's labels."""
+    found = tuple(map(str, np.asarray(classes).tolist()))
+    if len(found) != count or len(set(found)) < count:
+        raise TreesError(f"has {len(found)} labels, or two of the same name, expected {count}")
+    return found
+
+
+def saturation_tie(ensemble: Ensemble, slope: float) -> float:
+    """Return a distance of scores at which float64 sigmoids of ``slope`` times them differ.
+
+    Where scores are at most M in magnitude, the derivative is at least exp(-slope M) slope / 4;
+    16 units are more than the roundings of two sigmoids.
+    """
+    first, values = ensemble.nodes.roots, np.abs(ensemble.nodes.values).max(axis=1)
+    leaf = np.concatenate(([0], np.cumsum(ensemble.nodes.feature < 0)))[first]
+    most = float(
+        np.abs(ensemble.base).max(initial=0.0) + np.maximum.reduceat(values, leaf[:-1]).sum()
+    )
+    with np.errstate(over="ignore"):
+        return float(2.0**-49 * 4 * np.exp(slope * most * 1.01) / slope)
+
+
+def float32_of(values: Iterable[float]) -> NDArray[np.float32]:
+    """Return numbers as float32; those beyond its range are infinite."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values, np.float64).astype(np.float32)
+
+
+def before(thresholds: NDArray[np.floating]) -> NDArray[np.floating]:
+    """Return the numbers just below, of the same type: ``x < t`` is ``x <= before(t)``."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.nextafter(thresholds, thresholds.dtype.type(-np.inf)))
+
+
+def _preorder(tree: Tree) -> Integers:
+    """Return the reachable nodes, each before its left subtree, and that before its right one."""
+    size = len(tree.feature)
+    parts = (tree.threshold, tree.missing_left, tree.set, tree.left, tree.right, tree.values)
+    if not size or any(len(part) != size for part in parts):
+        raise TreesError("its arrays differ in length, or it has no nodes; save it again")
+    inner, left, right = (tree.feature >= 0).tolist(), tree.left.tolist(), tree.right.tolist()
+    order: list[int] = []
+    waiting = [0]
+    while waiting:
+        node = waiting.pop()
+        if not 0 <= node < size:
+            raise TreesError(f"node {node} does not exist; save it again")
+        order.append(node)
+        if len(order) > size:
+            raise TreesError("a node has two parents; save it again")
+        if inner[node]:
+            waiting += (right[node], left[node])
+    if len(set(order)) < len(order):
+        raise TreesError("a node has two parents; save it again")
+    return np.array(order, np.int64)
+
+
+def _values(trees: Sequence[Tree], orders: Sequence[Integers], scores: int) -> Floats:
+    leaves = [at[tree.feature[at] < 0] for tree, at in zip(trees, orders, strict=True)]
+    ends = np.cumsum([len(at) for at in leaves])
+    if int(ends[-1]) * scores > _MOST_CELLS:
+        raise TreesError(f"{ends[-1]} leaves of {scores} scores are too many")
+    found = np.zeros((int(ends[-1]), scores))
+    for tree, at, end in zip(trees, leaves, ends, strict=True):
+        if tree.values.ndim == 1:
+            if not 0 <= tree.score < scores:
+                raise TreesError(f"a tree adds to score {tree.score}, which does not exist")
+            found[end - len(at) : end, tree.score] = tree.values[at]
+        else:
+            found[end - len(at) : end] = tree.values[at]
+    return found

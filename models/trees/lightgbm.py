@@ -1,0 +1,299 @@
+"""LightGBM's models, from its text format (versions 3 and 4).
+
+LightGBM compares float64 inputs, ``x <= t``, takes numbers next to zero for zero, and sums in
+float64, tree after tree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.errors import TreesError
+from leaveout.kernel.trees import Ensemble
+from leaveout.models.trees.assemble import Sets, Tree, assemble, label_names, saturation_tie
+
+START = b"tree\n"
+"""How a file begins."""
+
+_ZERO = float(np.float32(1e-35))
+"""LightGBM takes numbers of at most this magnitude for zero."""
+_BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))
+_CATEGORICAL, _DEFAULT_LEFT = 1, 2
+_NO_MISSING, _ZERO_MISSING = 0, 1
+_TIE = 2.0**-48
+"""Above what a few roundings do to a logistic function near 1/2, or to a softmax."""
+_COPIES = 64
+"""How many times a tree may grow where zero is missing."""
+
+_LINKS = {
+    **dict.fromkeys(
+        ("custom", "regression", "regression_l1", "huber", "fair", "quantile", "mape"), "identity"
+    ),
+    **dict.fromkeys(("poisson", "gamma", "tweedie"), "exp"),
+    **dict.fromkeys(("binary", "cross_entropy", "multiclassova"), "sigmoid"),
+    "multiclass": "softmax",
+}
+_HEADER = {
+    "version", "num_class", "num_tree_per_iteration", "label_index", "max_feature_idx", "objective",
+    "average_output", "feature_names", "monotone_constraints", "feature_infos", "tree_sizes",
+}  # fmt: skip
+_TREE = {
+    "num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type",
+    "left_child", "right_child", "leaf_value", "leaf_weight", "leaf_count", "internal_value",
+    "internal_weight", "internal_count", "cat_boundaries", "cat_threshold", "is_linear",
+    "shrinkage",
+}  # fmt: skip
+
+
+def read_text(data: bytes) -> Ensemble:
+    """Read what ``save_model("model.txt")`` wrote."""
+    text = data.decode().replace("\r\n", "\n")
+    head, separator, rest = text.partition("\n\n")
+    if not separator:
+        raise TreesError("is truncated; save it again")
+    header = _fields(head.removeprefix("tree\n"), _HEADER)
+    features = _whole(header, "max_feature_idx") + 1
+    scores = _whole(header, "num_tree_per_iteration")
+    if header.get("version") not in ("v3", "v4"):
+        raise TreesError(
+            f"has version {header.get('version', '')[:20]!r}, but v3 and v4 are read; load it in "
+            "LightGBM 4 and save it again"
+        )
+    objective, settings = _objective(header.get("objective", "custom"))
+    sets, trees = Sets(), []
+    for number, part in enumerate(_parts(header, rest.lstrip("\n"))):
+        try:
+            trees.append(_tree(_fields(part, _TREE), number % max(scores, 1), sets))
+        except (TreesError, ValueError, OverflowError) as error:
+            raise TreesError(f"tree {number}: {' '.join(str(error).split())}") from None
+    if scores < 1 or len(trees) % scores:
+        raise TreesError(f"has {len(trees)} trees, in rounds of {scores}; save it again")
+    nodes = assemble(trees, sets, scores, features)
+    several = objective.startswith("multiclass")
+    if several != (scores > 1) or settings.get("num_class", float(scores)) != scores:
+        raise TreesError(f"{scores} trees a round do not fit the objective {objective!r}")
+    names = tuple(header["feature_names"].split(" ")) if header.get("feature_names") else ()
+    if len(names) not in (0, features):
+        raise TreesError(f"has {len(names)} feature_names of {features} features; save it again")
+    slope = settings.get("sigmoid", 1.0)
+    if not slope > 0:
+        raise TreesError(f"sigmoid is {slope}, expected a number above 0")
+    classes = scores if several else 2 if objective == "binary" else 0
+    ensemble = Ensemble(
+        nodes,
+        np.zeros(scores),
+        tuple(map(str, range(classes))),
+        features,
+        names,
+        divisor=len(trees) // scores if "average_output" in header else 1,
+        link=_LINKS[objective],
+        tie=_TIE / min(slope, 1.0) if classes else 0.0,
+        source=f"LightGBM ({objective})",
+    )
+    if objective == "multiclassova":
+        return replace(ensemble, tie=saturation_tie(ensemble, slope))
+    return ensemble
+
+
+def of_lightgbm(model: Any) -> Ensemble:
+    """Return a fitted model's trees, up to its best iteration as in its own ``predict``."""
+    booster = getattr(model, "booster_", model)
+    if booster is not model:
+        for name, value in model.get_params().items():
+            if value and name in ("pred_early_stop", "start_iteration_predict"):
+                raise TreesError(f"the parameter {name} changes predictions; leave it out")
+    ensemble = read_text(booster.model_to_string().encode())
+    if ensemble.labels and booster is not model:
+        labels = label_names(model.classes_, len(ensemble.labels))
+        return replace(ensemble, labels=labels)
+    return ensemble
+
+
+def _fields(text: str, known: set[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in text.split("\n"):
+        name, _, value = line.partition("=")
+        if not line:
+            continue
+        if name not in known:
+            cure = "; train without linear_tree" if name.startswith("leaf_") else ""
+            raise TreesError(f"{name[:40]!r} is not understood{cure}")
+        if name in found:
+            raise TreesError(f"{name!r} stands twice; save it again")
+        found[name] = value
+    return found
+
+
+def _parts(header: dict[str, str], text: str) -> list[str]:
+    """Return the text of each tree; sizes are those that the header tells."""
+    found, at = [], 0
+    data = text.encode()
+    for number, word in enumerate(header.get("tree_sizes", "").split()):
+        size = int(word) if word.isascii() and word.isdigit() and len(word) < 12 else 0
+        part = data[at : at + size].decode(errors="replace")
+        start = f"Tree={number}\n"
+        if not part.startswith(start) or not part.endswith("\n\n") or len(data) < at + size:
+            raise TreesError(f"tree {number} is not where tree_sizes says; save it again")
+        found.append(part.removeprefix(start))
+        at += size
+    if not data[at:].startswith(b"end of trees\n"):
+        raise TreesError("has more trees than tree_sizes, or is truncated; save it again")
+    return found
+
+
+def _objective(text: str) -> tuple[str, dict[str, float]]:
+    name, *words = text.split(" ")
+    if name not in _LINKS:
+        cure = "train a classifier or a regression"
+        raise TreesError(f"objective {name[:40]!r} is not supported; {cure}")
+    found = {}
+    for word in filter(None, words):
+        key, colon, value = word.partition(":")
+        if not colon or key not in ("num_class", "sigmoid", "alpha"):
+            cure = "train without reg_sqrt" if word == "sqrt" else "train without it"
+            raise TreesError(f"{word[:40]!r} of the objective is not supported; {cure}")
+        try:
+            found[key] = float(value)
+        except ValueError:
+            raise TreesError(f"{key} of the objective is {value[:40]!r}") from None
+    return name, found
+
+
+def _tree(found: dict[str, str], score: int, sets: Sets) -> Tree:
+    if found.get("is_linear", "0") != "0":
+        raise TreesError("has linear leaves; train without linear_tree")
+    leaves = _whole(found, "num_leaves")
+    inner = leaves - 1
+    values = _numbers(found, "leaf_value", leaves, np.float64)
+    threshold = _numbers(found, "threshold", inner, np.float64)
+    kind = _numbers(found, "decision_type", inner, np.int64)
+    if ((kind < 0) | (kind >= 12)).any() or np.isnan(threshold).any():
+        raise TreesError("a decision_type or threshold is not understood; save it again")
+    feature = _numbers(found, "split_feature", inner, np.int64)
+    # Leaf i is child -i - 1.
+    sides = [_numbers(found, name, inner, np.int64) for name in ("left_child", "right_child")]
+    left, right = (np.where(side < 0, inner - 1 - side, side) for side in sides)
+    if any(((side < -leaves) | (side >= inner)).any() for side in sides) or (feature < 0).any():
+        raise TreesError("a child or feature does not exist; save it again")
+    categorical = (kind & _CATEGORICAL) != 0
+    default = (kind & _DEFAULT_LEFT) != 0
+    missing = kind >> 2
+    asks = np.full(inner, -1, np.int64)
+    bits = _bit_sets(found) if categorical.any() else []
+    for node in np.flatnonzero(categorical):
+        at = threshold[node]
+        if at != int(at) or not 0 <= at < len(bits):
+            raise TreesError("a set of categories does not exist; save it again")
+        asks[node] = sets.add(bits[int(at)])
+    zero = (missing == _ZERO_MISSING) & ~categorical
+    # Where zero is not missing, all that is taken for zero goes where zero goes.
+    near = (threshold >= -_ZERO) & (threshold < _ZERO)
+    zero_left = np.where(zero, default, threshold >= 0)
+    plain = np.where(near, np.where(zero_left, _ZERO, _BELOW_ZERO), threshold)
+    conflict = zero & ~near & (default != (threshold >= 0))
+    if (np.isin(feature, feature[conflict]) & ~zero).any():
+        raise TreesError("zero is missing in some nodes of a feature only; save it again")
+    # Negative categories are those below 0 without their fraction.
+    plain = np.where(categorical, np.nextafter(-1.0, 0.0), plain)
+    goes = np.where(missing == _NO_MISSING, threshold >= 0, default) & ~categorical
+    tree = Tree(
+        np.append(feature, np.full(leaves, -1)),
+        np.append(plain, np.zeros(leaves)),
+        np.append(goes, np.zeros(leaves, bool)),
+        np.append(asks, np.full(leaves, -1)),
+        np.append(left, np.zeros(leaves, np.int64)),
+        np.append(right, np.zeros(leaves, np.int64)),
+        np.append(np.zeros(inner), values),
+        score,
+    )
+    return _split_at_zero(tree, conflict) if conflict.any() else tree
+
+
+def _split_at_zero(tree: Tree, conflict: NDArray[np.bool_]) -> Tree:
+    """Return a tree that asks whether a value is near zero before it asks of its size.
+
+    Needed where zero is missing and goes to the other side than its size says. A path knows of
+    which features it has asked: whether they are below zero (-1), near (0) or above (1).
+    """
+    apart = set(tree.feature[: len(conflict)][conflict].tolist())
+    feature, left, right = tree.feature.tolist(), tree.left.tolist(), tree.right.tolist()
+    threshold, default = tree.threshold.tolist(), tree.missing_left.tolist()
+    node_of: list[int] = []
+    cut: list[float] = []
+    sides: tuple[list[int], list[int]] = ([], [])
+    start: dict[int, int] = {}
+    waiting: list[tuple[int, dict[int, int], int, int]] = [(0, start, -1, 0)]
+    while waiting:
+        node, signs, parent, side = waiting.pop()
+        asked = feature[node]
+        if asked in signs:
+            sign = signs[asked]
+            if sign == 0:
+                waiting.append(((left if default[node] else right)[node], signs, parent, side))
+                continue
+            if threshold[node] >= _BELOW_ZERO if sign < 0 else threshold[node] <= _ZERO:
+                waiting.append(((left if sign < 0 else right)[node], signs, parent, side))
+                continue
+        here = len(node_of)
+        if here > _COPIES * len(feature) + 1000:
+            raise TreesError("zero is missing in too many features; train without zero_as_missing")
+        if parent >= 0:
+            sides[side][parent] = here
+        node_of.append(node)
+        cut.append(threshold[node])
+        for each in sides:
+            each.append(0)
+        if asked in apart and asked not in signs:
+            # Below zero, or else: near zero (where missing values go), or above.
+            cut[here] = _BELOW_ZERO
+            waiting.append((node, {**signs, asked: -1}, here, 0))
+            node_of.append(node)
+            cut.append(_ZERO)
+            sides[0].append(0)
+            sides[1].append(0)
+            sides[1][here] = here + 1
+            waiting.append((node, {**signs, asked: 0}, here + 1, 0))
+            waiting.append((node, {**signs, asked: 1}, here + 1, 1))
+        elif asked >= 0:
+            waiting += ((left[node], signs, here, 0), (right[node], signs, here, 1))
+    at, cuts = np.array(node_of), np.array(cut)
+    split = np.isin(tree.feature[at], list(apart))
+    missing = np.where(split, cuts == _ZERO, tree.missing_left[at])
+    children = (np.array(side, np.int64) for side in sides)
+    return Tree(
+        tree.feature[at], cuts, missing, tree.set[at], *children, tree.values[at], tree.score
+    )
+
+
+def _bit_sets(found: dict[str, str]) -> list[NDArray[np.int64]]:
+    """Return the categories of each set."""
+    bounds = _numbers(found, "cat_boundaries", _whole(found, "num_cat") + 1, np.int64)
+    words = _numbers(found, "cat_threshold", int(bounds[-1]), np.int64)
+    steps = np.diff(bounds)
+    if bounds[0] != 0 or (steps < 0).any() or ((words < 0) | (words >= 2**32)).any():
+        raise TreesError("cat_boundaries or cat_threshold are damaged; save it again")
+    bits = (words[:, None] >> np.arange(32)) & 1 != 0
+    return [np.flatnonzero(bits[a:b]) for a, b in pairwise(bounds)]
+
+
+def _numbers(found: dict[str, str], name: str, count: int, kind: Any) -> NDArray[Any]:
+    words = found.get(name, "").split()
+    if len(words) != count:
+        raise TreesError(f"has {len(words)} numbers in {name}, expected {count}; save it again")
+    try:
+        return np.array([float(word) for word in words] if kind is np.float64 else
+                        [int(word) for word in words], kind)  # fmt: skip
+    except (ValueError, OverflowError):
+        raise TreesError(f"{name} has a word that is no number; save it again") from None
+
+
+def _whole(found: dict[str, str], name: str) -> int:
+    text = found.get(name, "")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise TreesError(f"{name} is {text[:40]!r}, expected a whole number; save it again")
+    return int(text)

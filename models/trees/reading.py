@@ -1,0 +1,118 @@
+"""Tree ensembles of any library, recognised by their content."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from leaveout.errors import TreesError
+from leaveout.files import MODEL, read_whole, why_unread
+from leaveout.kernel.trees import Ensemble
+from leaveout.models.trees import lightgbm, xgboost
+
+_ABSENT = msgspec.Raw()
+
+
+class _Keys(msgspec.Struct):
+    """What tells the libraries' JSON files apart."""
+
+    learner: msgspec.Raw = _ABSENT
+
+
+def read_trees(path: str | Path) -> Ensemble:
+    """Read a file of trees.
+
+    Parameters
+    ----------
+    path : str or Path
+        What XGBoost's ``save_model`` wrote, as JSON or UBJSON.
+
+    Returns
+    -------
+    Ensemble
+
+    Raises
+    ------
+    TreesError
+        If the file is damaged, or something in it is not understood.
+    """
+    path = Path(path)
+    try:
+        data = read_whole(path, MODEL)
+    except OSError as error:
+        raise TreesError(f"{path}: {why_unread(error)}") from None
+    return _refuse_damage(lambda: _reader(data)(data), str(path))
+
+
+def of_model(model: Any) -> Ensemble:
+    """Return the trees of a fitted model; its library is asked, and never imported.
+
+    Parameters
+    ----------
+    model : Booster, XGBClassifier, XGBRegressor
+
+    Returns
+    -------
+    Ensemble
+
+    Raises
+    ------
+    TreesError
+        If the model is of another library, or something in it is not understood.
+    """
+    library = type(model).__module__.partition(".")[0]
+    if library not in _LIBRARIES or library not in sys.modules:
+        raise TreesError(
+            f"{type(model).__module__}.{type(model).__qualname__} is not a model of trees that can "
+            f"be read; pass one of {', '.join(_LIBRARIES)}"
+        )
+    return _refuse_damage(lambda: _LIBRARIES[library](model), type(model).__name__)
+
+
+_LIBRARIES: dict[str, Callable[[Any], Ensemble]] = {
+    "lightgbm": lightgbm.of_lightgbm,
+    "xgboost": xgboost.of_xgboost,
+}
+
+
+def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
+    """Return the reader that knows such content."""
+    if data[:2] in (b"{L", b"{i", b"{U", b"{l", b"{I"):
+        return xgboost.read_ubj
+    if data.lstrip()[:1] == b"{":
+        keys = msgspec.json.decode(data, type=_Keys)
+        if bytes(keys.learner):
+            return xgboost.read_json
+    if data.startswith(lightgbm.START):
+        return lightgbm.read_text
+    for start, cure in _NOT_READ.items():
+        if data.startswith(start):
+            raise TreesError(cure)
+    raise TreesError(
+        "is not a model of trees that can be read; save it as XGBoost's JSON or UBJSON, or as "
+        "LightGBM's text"
+    )
+
+
+_NOT_READ = {
+    b"binf": "is XGBoost's old binary format; load it in XGBoost below 3.1 and save it as JSON",
+    b"\x80": "is a pickle, which may run any code; load it yourself and pass the model",
+    b"CBM1": 'is CatBoost\'s binary format; save it with save_model(path, format="json")',
+}
+
+
+def _refuse_damage(read: Callable[[], Ensemble], where: str) -> Ensemble:
+    try:
+        return read()
+    except TreesError as error:
+        raise TreesError(f"{where}: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, OverflowError) as error:
+        raise TreesError(f"{where}: is damaged: {error}; save it again") from None
+    except RecursionError:
+        raise TreesError(f"{where}: values are nested too deeply; save it again") from None
+    except MemoryError:
+        raise TreesError(f"{where}: does not fit in memory") from None
