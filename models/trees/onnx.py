@@ -37,11 +37,6 @@ _REAL: dict[int, bool] = {TensorProto.FLOAT: False, TensorProto.DOUBLE: True}
 _WHOLE: set[int] = {TensorProto.INT64, TensorProto.INT32}
 
 
-def is_onnx_trees(data: bytes) -> bool:
-    """Return whether a file's content looks like an ONNX model with trees."""
-    return b"TreeEnsemble" in data and b"ai.onnx.ml" in data and data[:1] != b"{"
-
-
 def read_onnx(data: bytes) -> Ensemble:
     """Read a tree ensemble from the content of an ONNX file.
 

@@ -29,7 +29,7 @@ def read_trees(path: str | Path) -> Ensemble:
     Parameters
     ----------
     path : str or Path
-        What XGBoost's ``save_model`` wrote, as JSON or UBJSON.
+        What XGBoost's ``save_model`` wrote, as JSON or UBJSON, LightGBM's text, or an ONNX file.
 
     Returns
     -------
@@ -75,8 +75,15 @@ def of_model(model: Any) -> Ensemble:
 
 _LIBRARIES: dict[str, Callable[[Any], Ensemble]] = {
     "lightgbm": lightgbm.of_lightgbm,
+    "onnx": lambda model: _read_onnx(model.SerializeToString()),
     "xgboost": xgboost.of_xgboost,
 }
+
+
+def _read_onnx(data: bytes) -> Ensemble:
+    from leaveout.models.trees.onnx import read_onnx
+
+    return read_onnx(data)
 
 
 def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
@@ -89,12 +96,14 @@ def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
             return xgboost.read_json
     if data.startswith(lightgbm.START):
         return lightgbm.read_text
+    if b"TreeEnsemble" in data and b"ai.onnx.ml" in data:
+        return _read_onnx
     for start, cure in _NOT_READ.items():
         if data.startswith(start):
             raise TreesError(cure)
     raise TreesError(
-        "is not a model of trees that can be read; save it as XGBoost's JSON or UBJSON, or as "
-        "LightGBM's text"
+        "is not a model of trees that can be read; save it as XGBoost's JSON or UBJSON, as "
+        "LightGBM's text, or as ONNX"
     )
 
 
