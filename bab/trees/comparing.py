@@ -31,7 +31,8 @@ _NEAR = 2.0**-21
 _BASE_NEAR = 2.0**-20
 _PAD = 2.0**-48
 """Far above the float64 rounding of the sums here, as a share of the magnitudes summed."""
-_KEPT = 4096
+_KEPT = 8
+"""How many differences of a pair of trees are kept."""
 _BOXES = 64
 _POINTS = 64
 _POOL = 2048
@@ -144,7 +145,7 @@ class Comparison:
 
     def _side(self, which: int) -> Side:
         ensemble = self._ensembles[which]
-        return Side(
+        return Side.of(
             ensemble.nodes,
             Questions.of(ensemble.nodes, self._domain),
             self._view.of(which, ensemble.nodes.values) / ensemble.divisor,
@@ -156,8 +157,8 @@ class Comparison:
         pool = self._pool()
         gap, explained = self.gaps(pool)
         # Two models of which each input shows that they differ need no walk to tell.
-        finished = self._measure_pairs(walk=bool((gap > explained).mean() < _OTHER))
-        low, high = self._ends({})
+        walk, coarse = bool((gap > explained).mean() < _OTHER), tolerance is None
+        finished = self._measure_pairs(walk=walk, coarse=coarse)
         base_is_near = bool((np.abs(self._base) <= _BASE_NEAR * self._size).all())
         same = finished and not self._candidates and not any(self._left) and base_is_near
         point, pair = None, None
@@ -168,6 +169,13 @@ class Comparison:
             point = pool[apart[0]] if len(apart) else None
         elif not same:
             point, pair = self._find_point(tolerance, pool)
+            if point is None and coarse and walk and finished:
+                # What differs may have equal leaves.
+                finished = self._measure_pairs(walk=True, coarse=False)
+                same = finished and not self._candidates and not any(self._left) and base_is_near
+                if not same:
+                    point, pair = self._find_point(tolerance, pool)
+        low, high, _ = self._ends({})
         exact = self._widest(low, high)
         if tolerance is not None and exact + self.rounding > tolerance:
             found = self._reach(point) if point is not None else 0.0
@@ -211,61 +219,59 @@ class Comparison:
             found = found + np.maximum.reduceat(most, first).sum(axis=0)
         return found
 
-    def _measure_pairs(self, *, walk: bool) -> bool:
+    def _measure_pairs(self, *, walk: bool, coarse: bool) -> bool:
         """Find the ends of each pair's difference; return whether all were finished."""
         one, other = self.sides
         finished = True
+        self._candidates = []
         for at, (tree, there) in enumerate(self._pairs):
-            first, second = one.leaves(tree), other.leaves(there)
             if are_same_questions(one, tree, other, there):
-                mine, others = one.values[first], other.values[second]
-                if (np.abs(mine - others) <= _tolerance(mine, others)).all():
-                    gap = mine - others
+                mine, others = one.values[one.leaves(tree)], other.values[other.leaves(there)]
+                gap = mine - others
+                if (np.abs(gap) <= _tolerance(mine, others)).all():
                     self._low[at], self._high[at] = gap.min(axis=0), gap.max(axis=0)
                     continue
             try:
                 if not walk:
                     raise OutOfTimeError
-                ends = self._walk(tree, there, {}, keep=True)
+                self._low[at], self._high[at], found = self._walk(tree, there, {}, coarse=coarse)
+                self._candidates += found
             except OutOfTimeError:
                 finished = False
-                mine, others = one.values[first], other.values[second]
-                ends = (
-                    mine.min(axis=0) - others.max(axis=0),
-                    mine.max(axis=0) - others.min(axis=0),
-                )
-            self._low[at], self._high[at] = ends
+                root, last = one.root(tree), other.root(there)
+                self._low[at] = one.low[root] - other.high[last]
+                self._high[at] = one.high[root] - other.low[last]
+        self._candidates.sort(key=lambda each: -each.size)
         return finished
 
-    def _walk(self, tree: int, there: int, box: Box, *, keep: bool) -> tuple[Floats, Floats]:
+    def _walk(
+        self, tree: int, there: int, box: Box, *, coarse: bool = False
+    ) -> tuple[Floats, Floats, list[_Candidate]]:
+        """Return the ends of a pair's difference in a box, and what differs most."""
         one, other = self.sides
-        low = np.full(len(self._base), np.inf)
-        high = -low
-        gaps: dict[tuple[int, int], tuple[Floats, bool]] = {}
-        for row, last, inside in find_pairs(
-            one, tree, other, there, self._domain, self._is_late, box
-        ):
-            known = gaps.get((row, last))
-            if known is None:
-                mine, others = one.values[row], other.values[last]
-                gap = mine - others
-                known = gap, bool((np.abs(gap) > _tolerance(mine, others)).any())
-                gaps[row, last] = known
-                low, high = np.minimum(low, gap), np.maximum(high, gap)
-            if keep and known[1]:
-                self._keep(_Candidate(float(np.abs(known[0]).max()), (tree, there), inside))
-        return low, high
+        found = list(
+            find_pairs(one, tree, other, there, self._domain, self._is_late, box, coarse=coarse)
+        )
+        at, to = (np.array([each[which] for each in found]) for which in (0, 1))
+        low, high = one.low[at] - other.high[to], one.high[at] - other.low[to]
+        size = np.maximum(np.abs(low), np.abs(high))
+        sizes = (np.maximum(np.abs(side.low[ends]), np.abs(side.high[ends]))
+                 for side, ends in zip(self.sides, (at, to), strict=True))  # fmt: skip
+        differs = np.flatnonzero((size > _tolerance(*sizes)).any(axis=1))
+        most = size.max(axis=1)
+        chosen = differs[np.argsort(-most[differs], kind="stable")[:_KEPT]]
+        candidates = [
+            _Candidate(float(most[each]), (tree, there), found[each][2]) for each in chosen
+        ]
+        return low.min(axis=0), high.max(axis=0), candidates
 
-    def _keep(self, candidate: _Candidate) -> None:
-        self._candidates.append(candidate)
-        if len(self._candidates) > 2 * _KEPT:
-            self._candidates = heapq.nlargest(_KEPT, self._candidates, key=lambda each: each.size)
-
-    def _ends(self, box: Box, again: Sequence[int] = ()) -> tuple[Floats, Floats]:
-        """Return bounds of the difference in a box; the pairs ``again`` are measured in it."""
+    def _ends(self, box: Box, again: Sequence[int] = ()) -> tuple[Floats, Floats, list[_Candidate]]:
+        """Return bounds of the difference in a box, for which the pairs ``again`` are walked."""
         low, high = self._low.copy(), self._high.copy()
+        inside: list[_Candidate] = []
         for at in again:
-            low[at], high[at] = self._walk(*self._pairs[at], box, keep=False)
+            low[at], high[at], found = self._walk(*self._pairs[at], box)
+            inside += found
         least, most = low.sum(axis=0) + self._base, high.sum(axis=0) + self._base
         for which, trees in enumerate(self._left):
             side = self.sides[which]
@@ -273,7 +279,7 @@ class Comparison:
                 values = side.values[rows] if not which else -side.values[rows]
                 least, most = least + values.min(axis=0), most + values.max(axis=0)
         pad = _PAD * self._size * (1 + len(self._pairs))
-        return least - pad, most + pad
+        return least - pad, most + pad, sorted(inside, key=lambda each: -each.size)
 
     @staticmethod
     def _widest(low: Floats, high: Floats) -> float:
@@ -285,7 +291,7 @@ class Comparison:
         self, tolerance: float | None, pool: Floats
     ) -> tuple[Floats | None, tuple[int, int] | None]:
         """Return an input where the sums differ by more than rounding of leaves explains."""
-        chosen = heapq.nlargest(_BOXES, self._candidates, key=lambda each: each.size)
+        chosen = self._candidates[:_BOXES]
         if len(self._candidates) > _BOXES:
             drawn = self._rng.choice(len(self._candidates), _BOXES, replace=False)
             chosen += [self._candidates[at] for at in drawn]
@@ -372,83 +378,71 @@ class Comparison:
 
     def _search(self, tolerance: float) -> tuple[float, Floats | None]:
         """Return a bound of the exact difference, and the input where the greatest was found."""
-        active = sorted({each.pair for each in self._candidates})
-        at_pair = {pair: at for at, pair in enumerate(self._pairs)}
-        again = [at_pair[pair] for pair in active]
+        active = {each.pair for each in self._candidates}
+        again = [at for at, pair in enumerate(self._pairs) if pair in active]
         goal, order = tolerance - self.rounding, count()
-        start = self._widest(*self._ends({}, again))
-        waiting: list[tuple[float, int, Box]] = [(-start, next(order), {})]
         best, point = 0.0, None
+        centre = self._domain.snap(np.zeros((1, len(self._domain.low))))[0]
+        waiting: list[tuple[float, int, Box, list[_Candidate]]] = []
+
+        def add(box: Box, most: float) -> None:
+            low, high, inside = self._ends(box, again)
+            heapq.heappush(waiting, (-min(most, self._widest(low, high)), next(order), box, inside))
+
         try:
+            add({}, np.inf)
             while waiting and -waiting[0][0] > max(goal, best) and best <= tolerance:
-                bound, _, box = waiting[0]
-                middle = self._domain.fill(
-                    self._domain.snap(np.zeros((1, len(self._domain.low))))[0], box
-                )
+                bound, _, box, inside = waiting[0]
+                middle = self._domain.fill(centre, box | (inside[0].box if inside else {}))
                 found = self._reach(middle)
                 if found > best:
                     best, point = found, middle
-                halves = [
-                    (-min(-bound, self._widest(*self._ends(half, again))), next(order), half)
-                    for half in self._halve(box)
-                ]
-                heapq.heappop(waiting)
+                halves = self._halve(box, inside)
                 if not halves:
-                    # One cell of both: the bound is reached.
-                    return max(-bound, *(-each[0] for each in waiting), best), point
-                for each in halves:
-                    heapq.heappush(waiting, each)
+                    break
+                for half in halves:
+                    add(half, -bound)
+                waiting.remove((bound, _, box, inside))
+                heapq.heapify(waiting)
         except OutOfTimeError:
             pass
-        return max([best, *(-each[0] for each in waiting[:1])]), point
+        ends = [-each[0] for each in waiting] or [best]
+        return max(best, *ends), point
 
-    def _halve(self, box: Box) -> list[Box]:
-        """Return two boxes instead of one, split where the most different leaves are left."""
-        cuts = self._cuts(box)
-        if cuts is None:
+    def _halve(self, box: Box, inside: list[_Candidate]) -> list[Box]:
+        """Return boxes instead of one, split where the most different leaves are reached."""
+        cut = self._cut(box, inside)
+        if cut is None:
             return []
-        feature, inside = cuts
+        feature, kept = cut
         part = box.get(feature) or self._domain.part(feature)
-        rest: list[Part] = [inside]
-        if part.categories or inside.categories:
-            rest.append(
-                Part(
-                    1.0,
-                    0.0,
-                    part.missing and not inside.missing,
-                    part.categories & ~inside.categories,
-                )
-            )
+        gap = part.missing and not kept.missing
+        parts = [kept]
+        if part.categories or kept.categories:
+            parts.append(Part(1.0, 0.0, gap, part.categories & ~kept.categories))
+        elif kept.low > kept.high:
+            parts.append(Part(part.low, part.high, False))
         else:
             every = np.array([feature])
-            below = self._domain.down(np.nextafter(np.array([inside.low]), -np.inf), every)
-            above = self._domain.up(np.array([inside.high]), every)
-            rest.append(Part(part.low, float(below[0]), part.missing and not inside.missing))
-            rest.append(Part(float(above[0]), part.high, False))
-        return [box | {feature: each} for each in rest if not each.is_empty]
+            below = self._domain.down(np.nextafter(np.array([kept.low]), -np.inf), every)
+            above = self._domain.up(np.array([kept.high]), every)
+            parts.append(Part(part.low, float(below[0]), gap))
+            parts.append(Part(float(above[0]), part.high, False))
+        return [box | {feature: each} for each in parts if not each.is_empty]
 
-    def _cuts(self, box: Box) -> tuple[int, Part] | None:
-        """Return the feature, and the part of it, that the most different pair in a box needs."""
-        for candidate in sorted(self._candidates, key=lambda each: -each.size):
+    def _cut(self, box: Box, inside: list[_Candidate]) -> tuple[int, Part] | None:
+        """Return a feature, and the part of it that keeps inputs with the greatest difference."""
+        for candidate in inside:
             for feature, wanted in candidate.box.items():
-                part = box.get(feature) or self._domain.part(feature)
-                both = Part(
-                    max(part.low, wanted.low),
-                    min(part.high, wanted.high),
-                    part.missing and wanted.missing,
-                    part.categories & wanted.categories,
-                )
-                if both.is_empty:
-                    break
-                if both != part:
-                    return feature, both
+                if wanted != (box.get(feature) or self._domain.part(feature)):
+                    return feature, wanted
         for which, trees in enumerate(self._left):
             asked = self.sides[which].questions
             for tree in trees:
-                at, inside = self.sides[which].root(tree), box
+                at = self.sides[which].root(tree)
                 while asked.feature[at] >= 0:
                     feature = asked.feature[at]
-                    part = inside.get(feature) or self._domain.part(feature)
+                    part = box.get(feature) or self._domain.part(feature)
                     left, right = asked.split(at, part)
                     if not left.is_empty and not right.is_empty:
                         return feature, left

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,15 +22,13 @@ _MOST_CATEGORIES = 2**16
 _MOST_WHOLE = 2**24
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """What a feature can be: numbers from ``low`` to ``high``, or categories, or missing."""
 
     low: float
     high: float
     missing: bool
-    categories: int = 0
-    """The categories, bit by bit, of a feature that has them."""
+    categories: int = 0  # bit by bit, of a feature that has them
 
     @property
     def is_empty(self) -> bool:

@@ -37,12 +37,30 @@ class Side:
     values : ndarray of float64, shape (leaves, scores)
         In the scores that both have in common.
     base : ndarray of float64, shape (scores,)
+    low, high : ndarray of float64, shape (nodes, scores)
+        The ends of what the leaves below a node add.
     """
 
     nodes: Nodes
     questions: Questions
     values: Floats
     base: Floats
+    low: Floats
+    high: Floats
+
+    @staticmethod
+    def of(nodes: Nodes, questions: Questions, values: Floats, base: Floats) -> Side:
+        """Return a side."""
+        leaf = np.concatenate(([0], np.cumsum(nodes.feature < 0)))
+        ends = list(range(1, len(nodes.feature) + 1))
+        for at in range(len(ends) - 1, -1, -1):
+            if questions.feature[at] >= 0:
+                ends[at] = ends[questions.no[at]]
+        # The leaves below a node are neighbours: between its own place and its end.
+        places = np.stack((leaf[:-1], leaf[ends]), axis=1).ravel()
+        padded = np.concatenate((values, values[-1:]))
+        low, high = (each.reduceat(padded, places)[::2] for each in (np.minimum, np.maximum))
+        return Side(nodes, questions, values, base, low, high)
 
     def root(self, tree: int) -> int:
         """Return a tree's first node."""
@@ -82,10 +100,13 @@ def find_pairs(
     domain: Domain,
     is_late: Callable[[], bool],
     start: Box | None = None,
+    *,
+    coarse: bool = False,
 ) -> Iterator[tuple[int, int, Box]]:
-    """Yield the leaves of two trees that some input reaches, with a box of such inputs.
+    """Yield the leaves (as nodes) of two trees that some input reaches, with a box of such inputs.
 
-    A pair can come several times, with boxes that have no input in common.
+    A pair can come several times, with boxes that have no input in common. ``coarse`` does not
+    look below two nodes that inputs reach by going left in one tree and right in the other.
     """
     a, b = one.questions, other.questions
     waiting: list[tuple[int, int, Box]] = [(one.root(tree), other.root(there), start or {})]
@@ -97,23 +118,29 @@ def find_pairs(
             raise OutOfTimeError
         feature, second = a.feature[at], b.feature[to]
         if feature < 0 and second < 0:
-            yield a.yes[at], b.yes[to], box
+            yield at, to, box
             continue
         # Both are asked at once where they ask of one feature, so that the walk stays side by side.
         asks = feature if feature >= 0 else second
         part = box.get(asks) or domain.part(asks)
-        is_same = feature >= 0 and a.same(at, b, to)
-        steps_one = _steps(a, at, part) if feature >= 0 else [(part, at)]
-        for half, child in steps_one:
+        if feature != second:
+            asked, node = (a, at) if feature >= 0 else (b, to)
+            for half, child in _steps(asked, node, part):
+                pair = (child, to) if feature >= 0 else (at, child)
+                waiting.append((*pair, box | {asks: half}))
+            continue
+        is_same, stops = a.same(at, b, to), coarse and not part.categories
+        for half, child in _steps(a, at, part):
+            goes = child == a.yes[at]
             if is_same:
-                goes_left = child == a.yes[at]
-                next_to = b.yes[to] if goes_left else b.no[to]
-                waiting.append((child, next_to, box | {asks: half}))
-            elif second != asks:
-                waiting.append((child, to, box | {asks: half}))
-            else:
-                for quarter, last in _steps(b, to, half):
-                    waiting.append((child, last, box | {asks: quarter}))
+                waiting.append((child, b.yes[to] if goes else b.no[to], box | {asks: half}))
+                continue
+            for quarter, last in _steps(b, to, half):
+                inside = box | {asks: quarter}
+                if stops and goes != (last == b.yes[to]):
+                    yield child, last, inside
+                else:
+                    waiting.append((child, last, inside))
 
 
 def _steps(asked: Questions, at: int, part: Part) -> list[tuple[Part, int]]:
