@@ -19,6 +19,9 @@ from leaveout.deadline import Deadline
 from leaveout.errors import TreesError
 from leaveout.exit_codes import ExitCode
 from leaveout.kernel.trees import Ensemble
+from leaveout.models.reading import Reading, read_table
+from leaveout.models.table import number
+from leaveout.models.train.encoding import is_missing_value
 from leaveout.models.trees.reading import of_model, read_trees
 from leaveout.verifier.library_replay import Replay, replay
 
@@ -209,6 +212,28 @@ def read_box(text: str) -> dict[str | int, tuple[float, float]]:
         if not ends[0] <= ends[1]:
             raise TreesError(f"--box {part.strip()!r}: the least value is above the greatest")
         found[match[1]] = ends
+    return found
+
+
+def read_rows(path: Path, reading: Reading, models: tuple[Path, Path]) -> Floats:
+    """Read the rows of a table, with the columns that two models name, or all in order."""
+    table = read_table(path, reading=reading)
+    names = next((each.names for each in map(read_trees, models) if each.names), ())
+    columns = names if names and set(names) <= set(table.header) else tuple(table.header)
+    found = np.full((len(table), len(columns)), np.nan)
+    for at, name in enumerate(columns):
+        cells = table.cells(name)
+        values = [
+            np.nan if is_missing_value(word, among_numbers=True) else number(word)
+            for word in cells.words
+        ]
+        wrong = [word for word, value in zip(cells.words, values, strict=True) if value is None]
+        if wrong:
+            raise TreesError(
+                f"{path}, column {name!r}: {wrong[0]!r} is not a number; encode it as for the "
+                f"model, or add --drop {name!r}"
+            )
+        found[:, at] = np.array(values, np.float64)[cells.codes]
     return found
 
 

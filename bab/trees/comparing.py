@@ -34,8 +34,8 @@ _PAD = 2.0**-48
 _KEPT = 8
 """How many differences of a pair of trees are kept."""
 _BOXES = 64
-_POINTS = 64
-_POOL = 2048
+_POINTS = 32
+_POOL = 1024
 _OTHER = 0.9
 _AT_ONCE = 2**22
 
