@@ -60,9 +60,9 @@ def _around(points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return points, and both neighbours of each among float64 and among float32 values."""
     with np.errstate(over="ignore"):
         single = points.astype(np.float32)
-    parts: list[Any] = [points, single]
-    for end in (-np.inf, np.inf):
-        parts += [np.nextafter(points, end), np.nextafter(single, np.float32(end))]
+        parts: list[Any] = [points, single]
+        for end in (-np.inf, np.inf):
+            parts += [np.nextafter(points, end), np.nextafter(single, np.float32(end))]
     return np.concatenate([each.astype(np.float64) for each in parts])
 
 

@@ -150,6 +150,8 @@ class Ensemble:
     rounds_inputs : bool
         Whether the library rounds inputs to float32. Thresholds are of inputs before that;
         categories are those of rounded inputs.
+    whole_categories : bool
+        Whether a category that is not a whole number counts as others, instead of its whole part.
     source : str
         The library and the kind of model, for messages.
     """
@@ -167,6 +169,7 @@ class Ensemble:
     center: float = 0.0
     tie: float = 0.0
     rounds_inputs: bool = False
+    whole_categories: bool = False
     source: str = ""
 
     @property
@@ -189,7 +192,7 @@ class Ensemble:
         kind = np.float32 if self.single else np.float64
         found = np.tile(self.base.astype(kind), (len(X), 1))
         values = self.nodes.values.astype(kind)
-        X = self._with_rounded_categories(X)
+        X = self._with_categories(X)
         for at in self._parts(len(X)):
             for leaf in self.nodes.leaves(X[at]).T:
                 found[at] += values[leaf]
@@ -220,13 +223,17 @@ class Ensemble:
         )
         return found
 
-    def _with_rounded_categories(self, X: Floats) -> Floats:
-        columns = np.unique(self.nodes.feature[self.nodes.set >= 0])
-        if not (self.rounds_inputs and len(columns)):
+    def _with_categories(self, X: Floats) -> Floats:
+        """Return inputs with categories as the library sees them."""
+        at = np.unique(self.nodes.feature[self.nodes.set >= 0])
+        if not len(at) or not (self.rounds_inputs or self.whole_categories):
             return X
         X = X.copy()
-        with np.errstate(over="ignore"):
-            X[:, columns] = X[:, columns].astype(np.float32)
+        if self.rounds_inputs:
+            with np.errstate(over="ignore"):
+                X[:, at] = X[:, at].astype(np.float32)
+        if self.whole_categories:
+            X[:, at] = np.where(np.isnan(X[:, at]) | (X[:, at] == np.trunc(X[:, at])), X[:, at], -1)
         return X
 
     def _first_leaves(self) -> Longs:

@@ -88,19 +88,19 @@ def assemble(trees: Sequence[Tree], sets: Sets, scores: int, features: int) -> N
             raise TreesError(f"tree {number}: {error}") from None
     sizes = np.array([len(order) for order in orders])
     roots = np.concatenate(([0], np.cumsum(sizes)))
-    parts: dict[str, NDArray[np.generic]] = {}
+    parts: dict[str, NDArray[Any]] = {}
     for name in ("feature", "threshold", "missing_left", "set"):
         pieces = [getattr(tree, name)[at] for tree, at in zip(trees, orders, strict=True)]
         parts[name] = np.concatenate(pieces)
-    children: list[tuple[Integers, Integers]] = []
+    leaf = parts["feature"] < 0
+    children: tuple[list[Integers], list[Integers]] = ([], [])
     for tree, at, root in zip(trees, orders, roots, strict=False):
         place = np.zeros(len(tree.feature), np.int64)
         place[at] = np.arange(root, root + len(at))
-        pair = tuple(place[np.where(tree.feature[at] < 0, 0, side[at])]
-                     for side in (tree.left, tree.right))  # fmt: skip
-        children.append(pair)  # type: ignore[arg-type]
-    left, right = (np.concatenate(side) for side in zip(*children, strict=True))
-    leaf = parts["feature"] < 0  # type: ignore[operator]
+        inner = tree.feature[at] >= 0
+        for found, side in zip(children, (tree.left, tree.right), strict=True):
+            found.append(place[np.where(inner, side[at], 0)])
+    left, right = (np.concatenate(side) for side in children)
     left[leaf], right[leaf] = np.arange(leaf.sum()), 0
     nodes = Nodes(
         roots,
@@ -147,7 +147,7 @@ def saturation_tie(ensemble: Ensemble, slope: float) -> float:
         np.abs(ensemble.base).max(initial=0.0) + np.maximum.reduceat(values, leaf[:-1]).sum()
     )
     with np.errstate(over="ignore"):
-        return float(2.0**-49 * 4 * np.exp(slope * most * 1.01) / slope)
+        return float(min(2.0**-49 * 4 * np.exp(slope * most * 1.01) / slope, 2.0**1000))
 
 
 def float32_of(values: Iterable[float]) -> NDArray[np.float32]:

@@ -264,9 +264,9 @@ def _split_at_zero(tree: Tree, conflict: NDArray[np.bool_]) -> Tree:
     at, cuts = np.array(node_of), np.array(cut)
     split = np.isin(tree.feature[at], list(apart))
     missing = np.where(split, cuts == _ZERO, tree.missing_left[at])
-    children = (np.array(side, np.int64) for side in sides)
+    below, above = (np.array(side, np.int64) for side in sides)
     return Tree(
-        tree.feature[at], cuts, missing, tree.set[at], *children, tree.values[at], tree.score
+        tree.feature[at], cuts, missing, tree.set[at], below, above, tree.values[at], tree.score
     )
 
 

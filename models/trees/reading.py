@@ -12,7 +12,7 @@ import msgspec
 from leaveout.errors import TreesError
 from leaveout.files import MODEL, read_whole, why_unread
 from leaveout.kernel.trees import Ensemble
-from leaveout.models.trees import lightgbm, xgboost
+from leaveout.models.trees import catboost, ebm, files, lightgbm, sklearn, xgboost
 
 _ABSENT = msgspec.Raw()
 
@@ -21,6 +21,9 @@ class _Keys(msgspec.Struct):
     """What tells the libraries' JSON files apart."""
 
     learner: msgspec.Raw = _ABSENT
+    ebm: msgspec.Raw = _ABSENT
+    oblivious_trees: msgspec.Raw = _ABSENT
+    scale_and_bias: msgspec.Raw = _ABSENT
 
 
 def read_trees(path: str | Path) -> Ensemble:
@@ -29,7 +32,8 @@ def read_trees(path: str | Path) -> Ensemble:
     Parameters
     ----------
     path : str or Path
-        What XGBoost's ``save_model`` wrote, as JSON or UBJSON, LightGBM's text, or an ONNX file.
+        XGBoost's JSON or UBJSON, LightGBM's text, CatBoost's JSON, an EBM's JSON, ONNX, or what
+        `write_trees` wrote.
 
     Returns
     -------
@@ -45,6 +49,8 @@ def read_trees(path: str | Path) -> Ensemble:
         data = read_whole(path, MODEL)
     except OSError as error:
         raise TreesError(f"{path}: {why_unread(error)}") from None
+    if data.startswith(files.START):
+        return files.read_archive_of_trees(path)
     return _refuse_damage(lambda: _reader(data)(data), str(path))
 
 
@@ -53,7 +59,8 @@ def of_model(model: Any) -> Ensemble:
 
     Parameters
     ----------
-    model : Booster, XGBClassifier, XGBRegressor
+    model : object
+        Of XGBoost, LightGBM, CatBoost, scikit-learn or interpret.
 
     Returns
     -------
@@ -74,8 +81,11 @@ def of_model(model: Any) -> Ensemble:
 
 
 _LIBRARIES: dict[str, Callable[[Any], Ensemble]] = {
+    "catboost": catboost.of_catboost,
+    "interpret": ebm.of_ebm,
     "lightgbm": lightgbm.of_lightgbm,
     "onnx": lambda model: _read_onnx(model.SerializeToString()),
+    "sklearn": sklearn.of_sklearn,
     "xgboost": xgboost.of_xgboost,
 }
 
@@ -94,6 +104,10 @@ def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
         keys = msgspec.json.decode(data, type=_Keys)
         if bytes(keys.learner):
             return xgboost.read_json
+        if bytes(keys.ebm):
+            return ebm.read_json
+        if bytes(keys.oblivious_trees) or bytes(keys.scale_and_bias):
+            return catboost.read_json
     if data.startswith(lightgbm.START):
         return lightgbm.read_text
     if b"TreeEnsemble" in data and b"ai.onnx.ml" in data:
@@ -102,8 +116,8 @@ def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
         if data.startswith(start):
             raise TreesError(cure)
     raise TreesError(
-        "is not a model of trees that can be read; save it as XGBoost's JSON or UBJSON, as "
-        "LightGBM's text, or as ONNX"
+        "is not a model of trees that can be read; save it as XGBoost's JSON or UBJSON, "
+        "LightGBM's text, CatBoost's or interpret's JSON, or ONNX"
     )
 
 

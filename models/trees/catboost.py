@@ -1,0 +1,284 @@
+"""CatBoost's models, from JSON (version 1): trees of numbers, oblivious or not.
+
+CatBoost compares inputs rounded to float32, ``x > border``, and sums in float64, tree after tree;
+the sum is scaled, and then the bias is added.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from leaveout.arrays import Floats
+from leaveout.errors import TreesError
+from leaveout.kernel.forest_file import before_rounding
+from leaveout.kernel.trees import Ensemble
+from leaveout.models.trees.assemble import (
+    Sets,
+    Tree,
+    assemble,
+    constant,
+    float32_of,
+    label_names,
+)
+
+_DEEPEST = 20
+"""Oblivious trees have all 2**depth leaves; CatBoost itself allows depth 16."""
+_TREATMENTS = {"AsFalse": True, "AsIs": True, "AsTrue": False}
+"""Whether a missing value goes left, as one that is not above the border."""
+_LINKS = {
+    **dict.fromkeys(
+        ("RMSE", "MAE", "Quantile", "MAPE", "Huber", "LogCosh", "Lq", "Expectile", "MultiRMSE"),
+        "identity",
+    ),
+    **dict.fromkeys(("Poisson", "Tweedie"), "exp"),
+    **dict.fromkeys(("Logloss", "CrossEntropy", "MultiClassOneVsAll"), "sigmoid"),
+    "MultiClass": "softmax",
+}
+_CLASSIFIES = ("Logloss", "CrossEntropy", "MultiClass", "MultiClassOneVsAll")
+
+
+class _Split(msgspec.Struct, forbid_unknown_fields=True):
+    """A question; only those of numbers are read."""
+
+    split_type: str
+    split_index: int
+    float_feature_index: int = -1
+    border: float = 0.0
+    cat_feature_index: Any = None
+    value: Any = None
+    ctr_target_border_idx: Any = None
+
+
+class _Oblivious(msgspec.Struct, forbid_unknown_fields=True):
+    leaf_values: list[float]
+    splits: list[_Split] | None = None
+    leaf_weights: Any = None
+
+
+class _Node(msgspec.Struct, forbid_unknown_fields=True):
+    """A node of a tree that is not oblivious: a split and two children, or a value."""
+
+    split: _Split | None = None
+    left: _Node | None = None
+    right: _Node | None = None
+    value: float | list[float] | None = None
+    weight: Any = None
+
+
+class _Number(msgspec.Struct, forbid_unknown_fields=True):
+    feature_index: int
+    flat_feature_index: int
+    nan_value_treatment: str
+    feature_id: str = ""
+    borders: Any = None
+    has_nans: Any = None
+
+
+class _Category(msgspec.Struct, forbid_unknown_fields=True):
+    feature_index: int
+    flat_feature_index: int
+    feature_id: str = ""
+    values: Any = None
+
+
+class _Features(msgspec.Struct, forbid_unknown_fields=True):
+    float_features: list[_Number] = []
+    categorical_features: list[_Category] = []
+    # How numbers are made of categories; splits that ask of them are refused.
+    ctrs: Any = None
+
+
+class _Loss(msgspec.Struct):
+    type: str
+
+
+class _Params(msgspec.Struct):
+    loss_function: _Loss
+
+
+class _Classes(msgspec.Struct):
+    class_names: list[str | int | float | bool] = []
+    class_label_type: str = ""
+
+
+class _Info(msgspec.Struct):
+    """Of all that the model tells of its training, what says how scores are used."""
+
+    params: _Params
+    class_params: _Classes | None = None
+    binclass_probability_threshold: Any = None
+
+
+class _Model(msgspec.Struct, forbid_unknown_fields=True):
+    features_info: _Features
+    model_info: _Info
+    scale_and_bias: tuple[float, float | list[float]]
+    oblivious_trees: list[_Oblivious] | None = None
+    trees: list[_Node] | None = None
+    # The statistics behind numbers that are made of categories.
+    ctr_data: Any = None
+
+
+def read_json(data: bytes) -> Ensemble:
+    """Read what ``save_model("model.json", format="json")`` wrote."""
+    model = msgspec.json.decode(data, type=_Model)
+    loss = model.model_info.params.loss_function.type
+    if loss not in _LINKS:
+        raise TreesError(f"loss_function {loss[:40]!r} is not supported; train with one of "
+                         f"{', '.join(_LINKS)}")  # fmt: skip
+    if model.model_info.binclass_probability_threshold is not None:
+        raise TreesError("has a probability threshold of its own; save it without one")
+    scale, bias = model.scale_and_bias
+    biases = np.atleast_1d(np.asarray(bias, np.float64))
+    features = _flat_features(model.features_info)
+    if model.oblivious_trees is not None and model.trees is None:
+        scores = _scores_of(model.oblivious_trees)
+        trees = [_oblivious(tree, scores, model.features_info) for tree in model.oblivious_trees]
+    elif model.trees is not None and model.oblivious_trees is None:
+        trees = [_nested(tree, model.features_info) for tree in model.trees]
+        scores = trees[0].values.shape[1] if trees else 1
+    else:
+        raise TreesError("has neither oblivious_trees nor trees, or both; save it again")
+    if len(biases) not in (0, 1, scores) or not (math.isfinite(scale) and scale > 0):
+        raise TreesError(f"scale_and_bias does not fit {scores} scores; save it again")
+    if any(tree.values.shape[1] != scores for tree in trees):
+        raise TreesError("trees differ in their number of scores; save it again")
+    scaled = [_times(tree, scale) for tree in trees] if scale != 1 else trees
+    last = constant(np.broadcast_to(biases if len(biases) else np.zeros(1), (scores,)))
+    several = loss in ("MultiClass", "MultiClassOneVsAll")
+    if (several and scores < 2) or (not several and loss != "MultiRMSE" and scores > 1):
+        raise TreesError(f"{scores} scores do not fit the loss_function {loss}")
+    return Ensemble(
+        assemble([*scaled, last] if trees else [], Sets(), scores, len(features)),
+        np.zeros(scores),
+        _labels(model.model_info, max(2, scores)) if loss in _CLASSIFIES else (),
+        len(features),
+        tuple(features) if len(set(features) - {""}) == len(features) else (),
+        ordered=scale == 1,
+        link=_LINKS[loss],
+        rounds_inputs=True,
+        source=f"CatBoost ({loss})",
+    )
+
+
+def of_catboost(model: Any) -> Ensemble:
+    """Return a fitted model's trees, by way of a temporary file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        model.save_model(str(path), format="json")
+        return read_json(path.read_bytes())
+
+
+def _labels(info: _Info, count: int) -> tuple[str, ...]:
+    classes = info.class_params
+    if classes is None or not classes.class_names:
+        return tuple(map(str, range(count)))
+    kind = float if classes.class_label_type == "Float" else None
+    return label_names(np.array(classes.class_names, kind or object), count)
+
+
+def _flat_features(info: _Features) -> list[str]:
+    """Return the features' names by their places in a row."""
+    every = [*info.float_features, *info.categorical_features]
+    places = {each.flat_feature_index: each.feature_id for each in every}
+    if sorted(places) != list(range(len(every))):
+        raise TreesError("has features that are neither numbers nor categories, or two in one "
+                         "place; train without text_features and embedding_features")  # fmt: skip
+    for number, each in enumerate(info.float_features):
+        if each.feature_index != number:
+            raise TreesError("float_features are not in order; save it again")
+        if each.nan_value_treatment not in _TREATMENTS:
+            raise TreesError(f"nan_value_treatment {each.nan_value_treatment[:40]!r} is not "
+                             f"supported; expected one of {', '.join(_TREATMENTS)}")  # fmt: skip
+    return [places[place] for place in range(len(every))]
+
+
+def _asked(split: _Split, info: _Features) -> tuple[int, float, bool]:
+    """Return a split's feature, its border, and whether a missing value goes left."""
+    if split.split_type != "FloatFeature":
+        raise TreesError(f"has a split of type {split.split_type[:40]!r}; encode categories as "
+                         "numbers yourself, and train without cat_features")  # fmt: skip
+    if not 0 <= split.float_feature_index < len(info.float_features):
+        raise TreesError(f"asks of number {split.float_feature_index}, which does not exist")
+    feature = info.float_features[split.float_feature_index]
+    return feature.flat_feature_index, split.border, _TREATMENTS[feature.nan_value_treatment]
+
+
+def _scores_of(trees: list[_Oblivious]) -> int:
+    if not trees:
+        return 1
+    leaves = 2 ** min(len(trees[0].splits or ()), _DEEPEST)
+    return max(1, len(trees[0].leaf_values) // leaves)
+
+
+def _oblivious(tree: _Oblivious, scores: int, info: _Features) -> Tree:
+    """Return a tree whose nodes stand level by level, the last split on top.
+
+    Leaf i is reached where split j holds just if bit j of i is set.
+    """
+    splits = [_asked(split, info) for split in reversed(tree.splits or ())]
+    depth = len(splits)
+    if depth > _DEEPEST or len(tree.leaf_values) != 2**depth * scores:
+        raise TreesError(f"a tree has {len(tree.leaf_values)} leaf_values of {scores} scores for "
+                         f"{depth} splits; save it again")  # fmt: skip
+    inner, level = 2**depth - 1, np.repeat(np.arange(depth), 2 ** np.arange(depth))
+    child = 2 * np.arange(inner) + 1
+    leaves = np.zeros(2**depth, np.int64)
+    borders = _thresholds([border for _, border, _ in splits])
+    values = np.array(tree.leaf_values, np.float64).reshape(-1, scores)
+    return Tree(
+        np.append(np.array([feature for feature, _, _ in splits], np.int64)[level], leaves - 1),
+        np.append(borders[level], leaves.astype(np.float64)),
+        np.append(np.array([goes for _, _, goes in splits], bool)[level], leaves != 0),
+        np.full(inner + 2**depth, -1, np.int64),
+        np.append(child, leaves),
+        np.append(child + 1, leaves),
+        np.concatenate((np.zeros((inner, scores)), values)),
+    )
+
+
+def _nested(root: _Node, info: _Features) -> Tree:
+    nodes = [root]
+    rows: list[tuple[int, float, bool, int, int]] = []
+    values: list[list[float]] = []
+    # What is appended to is walked to its end.
+    for node in nodes:
+        if node.split is None:
+            if node.value is None or node.left is not None or node.right is not None:
+                raise TreesError("a node has neither a split nor a value; save it again")
+            values.append(node.value if isinstance(node.value, list) else [node.value])
+            rows.append((-1, 0.0, False, 0, 0))
+            continue
+        if node.left is None or node.right is None or node.value is not None:
+            raise TreesError("a node has a split, but not two children; save it again")
+        rows.append((*_asked(node.split, info), len(nodes), len(nodes) + 1))
+        nodes += (node.left, node.right)
+        values.append([])
+    scores = max(map(len, values))
+    if any(len(each) not in (0, scores) for each in values) or not scores:
+        raise TreesError("leaves differ in their number of values; save it again")
+    feature, border, goes, left, right = zip(*rows, strict=True)
+    return Tree(
+        np.array(feature),
+        _thresholds(list(border)),
+        np.array(goes, bool),
+        np.full(len(rows), -1, np.int64),
+        np.array(left),
+        np.array(right),
+        np.array([each or [0.0] * scores for each in values], np.float64),
+    )
+
+
+def _thresholds(borders: list[float]) -> Floats:
+    return np.asarray(before_rounding(float32_of(borders).astype(np.float64)), np.float64)
+
+
+def _times(tree: Tree, scale: float) -> Tree:
+    return replace(tree, values=tree.values * scale)
