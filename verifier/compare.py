@@ -187,10 +187,10 @@ def compare(
     if tolerance is not None and not tolerance >= 0:
         raise TreesError(f"tolerance {tolerance}: expected 0 or more")
     question = _Question(one, other, X, box, missing, tolerance, Deadline.after(seconds))
-    found = question.answer(inputs or "float32")
+    found = question.answer_gaps(inputs or "float32")
     reads_doubles = not all(each.rounds_inputs for each in question.ensembles)
     if inputs is None and found.verdict == "proved" and reads_doubles:
-        wider = question.answer("float64")
+        wider = question.answer_gaps("float64")
         if wider.verdict != "proved":
             return replace(found, wider=wider)
     return found
@@ -308,8 +308,24 @@ class _Question:
             )
         return at
 
-    def answer(self, inputs: str) -> Comparison:
-        """Return what is found over float32 or float64 inputs."""
+    def answer_gaps(self, inputs: str) -> Comparison:
+        """Return what is found, with an example without missing values if there is one."""
+        found = self.answer(inputs)
+        if found.example is None or not np.isnan(found.example.input).any():
+            return found
+        rest = self.answer(inputs, gaps=False)
+        refusals = [each for each in found.example.replays if each.refusal]
+        if refusals:
+            note = f"{refusals[0].library} refuses missing values, so that they are no inputs"
+            return replace(rest, notes=(note, *rest.notes))
+        if rest.verdict == "refuted":
+            return replace(rest, difference=found.difference)
+        scores = f"scores differ by at most {rest.difference:.3g}"
+        note = f"without missing values: {rest.verdict}, {scores}"
+        return replace(found, notes=(*found.notes, note))
+
+    def answer(self, inputs: str, *, gaps: bool = True) -> Comparison:
+        """Return what is found over float32 or float64 inputs, with or without missing values."""
         first, second = self.ensembles
         view = self._view
         assert view is not None
@@ -319,14 +335,19 @@ class _Question:
             single=inputs == "float32",
             low=self._low,
             high=self._high,
-            missing=self._missing,
+            missing=self._missing if gaps else np.zeros_like(self._missing),
         )
         search = Search(self.ensembles, view, domain, lambda: self._deadline.over, rows=self._rows)
         found = search.run(self._tolerance)
         rows = self._compare_rows(search, found, inputs)
         point = found.point
+        is_bare = (
+            first.link != second.link and view == View() and not (first.labels and second.labels)
+        )
+        if is_bare and point is None:
+            point = domain.snap(np.zeros((1, first.features)))[0]
         example = None if point is None else self._example(search, view, found, point, inputs)
-        verdict = self._verdict(found, example)
+        verdict = "refuted" if is_bare else self._verdict(found, example)
         notes = self._notes(found, verdict)
         if example is not None and not all(each.expected for each in example.replays):
             verdict = "unknown"
@@ -417,13 +438,15 @@ class _Question:
             (tuple(scores[0][0].tolist()), tuple(scores[1][0].tolist())),
             (answers[0], answers[1]),
             float(np.abs(seen[0] - seen[1]).max()),
-            self._reason(search, found, point, inputs),
+            self._reason(search, found, point),
             tuple(each for each in replays if each is not None),
         )
 
-    def _reason(self, search: Search, found: Difference, point: Floats, inputs: str) -> str:
+    def _reason(self, search: Search, found: Difference, point: Floats) -> str:
         """Return where two models part at an input, and why."""
         first, second = self.ensembles
+        if found.point is None:
+            return f"{first.link} follows the sum in the first model, {second.link} in the second"
         if found.pair is None:
             one, other = (side.base for side in search.sides)
             if not np.allclose(one, other, rtol=1e-6, atol=0.0):
@@ -452,7 +475,7 @@ class _Question:
         if one.set[at] >= 0 or other.set[to] >= 0:
             return f"{place}: the category {value:g} of {name} goes left in one model only"
         ends = search.sides[0].questions.last[at], search.sides[1].questions.last[to]
-        texts = tuple(_threshold(each, n, inputs) for each, n in ((first, at), (second, to)))
+        texts = tuple(_threshold(each, n) for each, n in ((first, at), (second, to)))
         why = self._why(at, to, ends, value)
         return f"{place}: {name} is compared with {texts[0]} and {texts[1]}{why}"
 
@@ -493,13 +516,13 @@ def _numbers(values: Floats) -> str:
     return ", ".join(f"{each:.9g}" for each in values[:4].tolist())
 
 
-def _threshold(ensemble: Ensemble, node: int, inputs: str) -> str:
+def _threshold(ensemble: Ensemble, node: int) -> str:
     """Return a threshold as its own file has it, where it can be told."""
     value = float(ensemble.nodes.threshold[node])
     if not ensemble.rounds_inputs:
         return repr(value)
     near = np.float32(value)
-    return str(near if near <= value else np.nextafter(near, np.float32(-np.inf)))
+    return repr(float(near if near <= value else np.nextafter(near, np.float32(-np.inf))))
 
 
 def _margins(ensemble: Ensemble, X: Floats) -> Floats:

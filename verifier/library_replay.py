@@ -18,14 +18,20 @@ _FAR = 1e-3
 
 @dataclass(frozen=True)
 class Replay:
-    """A library's answer: its name, the label or empty, the values, and whether it was expected."""
+    """A library's answer: its name, the label or empty, the values, and whether it was expected.
+
+    ``refusal`` is what the library says instead of an answer.
+    """
 
     library: str
     label: str
     values: tuple[float, ...]
     expected: bool
+    refusal: str = ""
 
     def __str__(self) -> str:
+        if self.refusal:
+            return f"{self.library} refuses the input: {self.refusal}"
         shown = ", ".join(f"{each:.9g}" for each in self.values[:4])
         shown += ", ..." if len(self.values) > 4 else ""
         if not self.label:
@@ -36,24 +42,33 @@ class Replay:
 def replay(given: Any, ensemble: Ensemble, point: Floats) -> Replay | None:
     """Return what the library of a model answers to an input; None if it is not installed."""
     library = type(given).__module__.partition(".")[0]
-    if isinstance(given, str | Path):
-        found = _of_file(Path(given), ensemble, point)
-    elif library == "onnx":
-        found = _of_onnx(given.SerializeToString(), point)
-    elif hasattr(given, "classes_") and hasattr(given, "predict_proba"):
-        values = np.asarray(given.predict_proba(point[None]))[0]
-        answer = np.asarray(given.predict(point[None])).reshape(-1)
-        found = library, str(answer[0]) if len(answer) == 1 else "", values
-    elif hasattr(given, "predict") and library not in ("xgboost", "lightgbm", "catboost"):
-        found = library, "", np.asarray(given.predict(point[None])).reshape(-1)
-    elif library in ("xgboost", "lightgbm"):
-        found = library, "", _of_booster(given, library, point)
-    else:
-        return None
+    try:
+        found = _ask(given, library, ensemble, point)
+    except ValueError as error:
+        said = " ".join(str(error).split("\n")[0].split())[:100]
+        return Replay(library, "", (), True, said)
     if found is None:
         return None
     name, label, values = found
     return Replay(name, label, tuple(values.tolist()), _is_expected(ensemble, point, label, values))
+
+
+def _ask(
+    given: Any, library: str, ensemble: Ensemble, point: Floats
+) -> tuple[str, str, Floats] | None:
+    if isinstance(given, str | Path):
+        return _of_file(Path(given), ensemble, point)
+    if library == "onnx":
+        return _of_onnx(given.SerializeToString(), point)
+    if hasattr(given, "classes_") and hasattr(given, "predict_proba"):
+        values = np.asarray(given.predict_proba(point[None]))[0]
+        answer = np.asarray(given.predict(point[None])).reshape(-1)
+        return library, str(answer[0]) if len(answer) == 1 else "", values
+    if library in ("xgboost", "lightgbm"):
+        return library, "", _of_booster(given, library, point)
+    if hasattr(given, "predict"):
+        return library, "", np.asarray(given.predict(point[None]), np.float64).reshape(-1)
+    return None
 
 
 def _of_file(path: Path, ensemble: Ensemble, point: Floats) -> tuple[str, str, Floats] | None:

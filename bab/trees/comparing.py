@@ -320,7 +320,8 @@ class Comparison:
         """Return whether equal scores can have answers that differ."""
         one, other = self._ensembles
         single = len(one.base) == len(other.base) == 1
-        return self._has_labels and single and one.center != other.center
+        is_far = abs(one.center - other.center) > self.rounding
+        return self._has_labels and single and is_far
 
     @property
     def _has_labels(self) -> bool:

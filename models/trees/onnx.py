@@ -111,6 +111,9 @@ class _Graph:
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._graph = model.graph
+        opsets = {each.domain: each.version for each in model.opset_import}
+        if opsets.get(_ML) not in range(1, 6):
+            refuse("is not of versions 1 to 5 of ai.onnx.ml")
         self._known: dict[str, _Value] = {}
         self._width, self._names = 0, tuple[str, ...]()
         for tensor in model.graph.initializer:

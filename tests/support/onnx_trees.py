@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
@@ -13,7 +12,7 @@ MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
 THRESHOLDS = (-1.5, -0.0, 0.0, 0.1, 0.3, 1.0, 2.0, 3.0, 7.0, 30.0, 31.0, 1e-40, 3.4e38, 1 / 3)
 
 
-def random_trees(rng: np.random.Generator, features: int, trees: int, depth: int, modes, **kind):
+def random_trees(rng, features, trees, depth, modes):
     """Return trees as nested tuples: a list of weights, or a question with two trees."""
 
     def grow(left: int) -> Any:
@@ -28,7 +27,7 @@ def random_trees(rng: np.random.Generator, features: int, trees: int, depth: int
     return [grow(depth) for _ in range(trees)]
 
 
-def old_attributes(trees, target, count, double, *, missing=True, as_tensor=False, prefix="target"):
+def old_attributes(trees, target, double, *, missing=True, as_tensor=False, prefix="target"):
     """Return the attributes of opsets 1 and 3; ``target(tree)`` is the score a tree adds to."""
     lists: dict[str, list[Any]] = {
         f"nodes_{each}": []
@@ -128,15 +127,16 @@ def new_attributes(trees, target, double, *, missing=True):
     return {**lists, **{name: numpy_helper.from_array(v, name) for name, v in tensors.items()}}
 
 
-def as_model(kind, attributes, features, double, opset, outputs, more=(), constants=()):
-    """Return the bytes of a model; ``more`` are nodes after the trees."""
+def as_model(kind, attributes, features, double, opset, outputs, more=(), constants=(), before=()):
+    """Return the bytes of a model; ``more`` are nodes after the trees, ``before`` ones before."""
     real = TensorProto.DOUBLE if double else TensorProto.FLOAT
     made = [name for name, _ in outputs]
-    node = helper.make_node(kind, ["x"], made, domain="ai.onnx.ml", **attributes)
+    source = before[-1].output[0] if before else "x"
+    node = helper.make_node(kind, [source], made, domain="ai.onnx.ml", **attributes)
     last = more[-1].output[0] if more else None
     shown = [(last, TensorProto.FLOAT)] if last else outputs
     graph = helper.make_graph(
-        [node, *more],
+        [*before, node, *more],
         "trees",
         [helper.make_tensor_value_info("x", real, [None, features])],
         [helper.make_tensor_value_info(name, what, None) for name, what in shown],
@@ -147,32 +147,9 @@ def as_model(kind, attributes, features, double, opset, outputs, more=(), consta
 
 
 def run(data: bytes, X):
-    """Return what onnxruntime computes, one row at a time and all at once."""
+    """Return what onnxruntime computes."""
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     (source,) = session.get_inputs()
     kind = np.float64 if "double" in source.type else np.float32
     with np.errstate(over="ignore"):
         return session.run(None, {source.name: np.asarray(X).astype(kind)})
-
-
-def awkward(ensemble, rows: int, seed: int):
-    """Return random inputs, thresholds with both neighbours in float32 and float64, and gaps."""
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(rows, ensemble.features)) * rng.choice((1, 1, 30), (rows, 1))
-    X = np.where(rng.random(X.shape) < 0.3, np.round(X), X)
-    nodes, inner = ensemble.nodes, ensemble.nodes.feature >= 0
-    for feature in range(ensemble.features):
-        near = nodes.threshold[inner & (nodes.feature == feature)]
-        with np.errstate(over="ignore", under="ignore"):
-            short = near.astype(np.float32)
-            spread = [near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf)]
-            spread += [each.astype(np.float64) for each in (
-                short, np.nextafter(short, np.float32(np.inf)),
-                np.nextafter(short, np.float32(-np.inf)))]  # fmt: skip
-        values = np.concatenate([*spread, THRESHOLDS, (0.5, 1.5, 2.5, 31.5, np.nan, 1e300)])
-        hit = rng.random(rows) < 0.7
-        X[hit, feature] = rng.choice(values, hit.sum())
-    return X
-
-
-__all__ = ["as_model", "awkward", "new_attributes", "old_attributes", "onnx", "random_trees", "run"]

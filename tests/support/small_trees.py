@@ -56,7 +56,18 @@ def random_ensemble(rng, *, scores=1, trees=3, depth=3, categories=False, labels
     return Ensemble(nodes, rng.normal(size=scores), labels, FEATURES, ordered=False)
 
 
-FLAWS = ("none", "float32", "up", "down", "leaf", "tiny leaf", "missing", "category", "base", "swap")
+FLAWS = (
+    "none",
+    "float32",
+    "up",
+    "down",
+    "leaf",
+    "tiny leaf",
+    "missing",
+    "category",
+    "base",
+    "swap",
+)
 
 
 def spoil(rng, ensemble, flaw):
@@ -126,9 +137,9 @@ def all_cells(one, other, *, single, missing=True):
             found = np.arange(9.0)
         elif single:
             short = values.astype(np.float32)
-            found = np.concatenate((
-                short, np.nextafter(short, np.float32(np.inf)),
-                np.nextafter(short, np.float32(-np.inf)), np.array([-9e9, 9e9], np.float32)))  # fmt: skip
+            ends = np.array([-9e9, 9e9], np.float32)
+            beside = [np.nextafter(short, np.float32(each)) for each in (np.inf, -np.inf)]
+            found = np.concatenate((short, *beside, ends))
         else:
             found = np.concatenate((
                 values, np.nextafter(values, np.inf), np.nextafter(values, -np.inf), [-9e9, 9e9]
