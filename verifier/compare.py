@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from leaveout.arrays import Floats
+from leaveout.arrays import Bools, Floats
 from leaveout.bab.trees.comparing import Comparison as Search
 from leaveout.bab.trees.comparing import Difference, View, path_apart, view_of
 from leaveout.bab.trees.domain import LARGEST, make_domain
@@ -275,23 +275,25 @@ class _Question:
                 f"the rows have the shape {self._rows.shape}, but the models read "
                 f"{first.features} features; drop other columns"
             )
+        self._of_rows: Bools = np.zeros(first.features, bool)
         self._low, self._high, self._missing = self._ends(box or {}, missing)
 
-    def _ends(
-        self, box: Bounds, missing: bool
-    ) -> tuple[Floats, Floats, np.typing.NDArray[np.bool_]]:
+    def _ends(self, box: Bounds, missing: bool) -> tuple[Floats, Floats, Bools]:
         size = self.ensembles[0].features
-        low, high, absent = np.full(size, -LARGEST), np.full(size, LARGEST), np.full(size, missing)
+        low, high = np.full(size, -LARGEST), np.full(size, LARGEST)
+        absent: Bools = np.full(size, missing)
         if self._rows is not None and len(self._rows):
             gaps = np.isnan(self._rows)
-            absent = gaps.any(axis=0)
+            absent = np.asarray(gaps.any(axis=0))
             known = ~gaps.all(axis=0)
             low[known] = np.nanmin(self._rows[:, known], axis=0)
             high[known] = np.nanmax(self._rows[:, known], axis=0)
             low[~known], high[~known] = 1.0, 0.0
+            self._of_rows |= known
         for name, ends in box.items():
             at = self._place(name)
             low[at], high[at], absent[at] = ends[0], ends[1], False
+            self._of_rows[at] = False
         return low, high, absent
 
     def _place(self, name: str | int) -> int:
@@ -329,13 +331,22 @@ class _Question:
         first, second = self.ensembles
         view = self._view
         assert view is not None
+        single = inputs == "float32"
+        low, high = self._low.copy(), self._high.copy()
+        if single:
+            # The range of rows is that of the rows as float32.
+            at = self._of_rows
+            low[at] = np.minimum(low[at], low[at].astype(np.float32))
+            high[at] = np.maximum(high[at], high[at].astype(np.float32))
+        # A column without any value cannot but be missing.
+        missing = self._missing & (gaps | (low > high))
         domain = make_domain(
             (first.nodes, second.nodes),
             first.features,
-            single=inputs == "float32",
-            low=self._low,
-            high=self._high,
-            missing=self._missing if gaps else np.zeros_like(self._missing),
+            single=single,
+            low=low,
+            high=high,
+            missing=missing,
         )
         search = Search(self.ensembles, view, domain, lambda: self._deadline.over, rows=self._rows)
         found = search.run(self._tolerance)
@@ -448,9 +459,9 @@ class _Question:
         if found.point is None:
             return f"{first.link} follows the sum in the first model, {second.link} in the second"
         if found.pair is None:
-            one, other = (side.base for side in search.sides)
-            if not np.allclose(one, other, rtol=1e-6, atol=0.0):
-                return f"the base values are {_numbers(one)} and {_numbers(other)}"
+            bases = [side.base for side in search.sides]
+            if not np.allclose(*bases, rtol=1e-6, atol=0.0):
+                return f"the base values are {_numbers(bases[0])} and {_numbers(bases[1])}"
             if first.center != second.center and first.labels and second.labels:
                 return (
                     f"the second label is answered above {first.center:g} in the first model and "
@@ -522,7 +533,8 @@ def _threshold(ensemble: Ensemble, node: int) -> str:
     if not ensemble.rounds_inputs:
         return repr(value)
     near = np.float32(value)
-    return repr(float(near if near <= value else np.nextafter(near, np.float32(-np.inf))))
+    below = np.nextafter(near, np.float32(-np.inf))
+    return repr(float(near) if float(near) <= value else float(below))
 
 
 def _margins(ensemble: Ensemble, X: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,14 +78,7 @@ def _of_file(path: Path, ensemble: Ensemble, point: Floats) -> tuple[str, str, F
         return _of_onnx(path.read_bytes(), point)
     if library not in ("xgboost", "lightgbm") or importlib.util.find_spec(library) is None:
         return None
-    if library == "xgboost":
-        import xgboost
-
-        booster: Any = xgboost.Booster(model_file=str(path))
-    else:
-        import lightgbm
-
-        booster = lightgbm.Booster(model_file=str(path))
+    booster = importlib.import_module(library).Booster(model_file=str(path))
     return library, "", _of_booster(booster, library, point)
 
 

@@ -146,6 +146,18 @@ def as_model(kind, attributes, features, double, opset, outputs, more=(), consta
     return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
 
 
+def one_question(
+    threshold, mode="LEQ", *, double=False, leaves=(1.0, 2.0), missing=0, features=2, **more
+):
+    """Return the bytes of a model of one question about its first feature."""
+    tree = (0, mode, threshold, missing, *leaves)
+    found = old_attributes([tree], lambda at: 0, double, as_tensor=double)
+    return as_model(
+        "TreeEnsembleRegressor", {**found, "n_targets": 1, **more}, features, double,
+        3 if double else 1, [("y", TensorProto.FLOAT)],
+    )  # fmt: skip
+
+
 def run(data: bytes, X):
     """Return what onnxruntime computes."""
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])

@@ -9,7 +9,6 @@ import numpy as np
 import onnxmltools
 import pytest
 import xgboost
-from onnx import TensorProto
 from onnxmltools.convert.common.data_types import FloatTensorType
 from skl2onnx import to_onnx
 from skl2onnx.common.data_types import FloatTensorType as SklearnFloats
@@ -23,12 +22,14 @@ from typer.testing import CliRunner
 
 import leaveout
 from leaveout.errors import LeaveoutError, TreesError
+from leaveout.models.trees.reading import of_model
 from leaveout.verifier import compare as comparing
 from leaveout.verifier.cli.app import app
 from leaveout.verifier.compare import compare, read_box
 
-from support.onnx_trees import as_model, old_attributes, run
+from support.onnx_trees import one_question, run
 from support.small_trees import FLAWS, all_cells, exact_gap, random_ensemble, spoil
+from tree_inputs import hard_inputs
 
 BATCHES = 20
 
@@ -90,6 +91,39 @@ def test_an_export_of_xgboost_is_the_model(tmp_path):
         assert found.example is None
         assert found.wider is None
         assert 0 < found.difference < 1e-4
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_what_is_proved_holds_on_many_inputs(missing):
+    """Inputs at and beside every threshold, in both libraries."""
+    X, y = load_breast_cancer(return_X_y=True)
+    if missing:
+        model = xgboost.XGBClassifier(n_estimators=10).fit(X, y)
+    else:
+        model = RandomForestClassifier(10, random_state=0).fit(X, y)
+    exported = onnx_of(model, X.shape[1])
+    found = compare(model, exported, missing=missing)
+    assert found.equal
+    points = hard_inputs(of_model(exported), np.random.default_rng(0), 20_000, missing=missing)
+    points = points.astype(np.float32)
+    labels, values = run(exported.SerializeToString(), points)
+    values = (
+        np.array([list(each.values()) for each in values]) if isinstance(values, list) else values
+    )
+    own = model.predict_proba(points)
+    assert np.abs(own - values).max() <= found.difference
+    near = np.abs(own[:, 0] - 0.5) <= found.difference
+    assert ((model.predict(points) == labels) | near).all()
+
+
+def test_the_range_of_rows_holds_their_rounded_values(files):
+    one, other = files(one=one_question(0.1, double=True), other=one_question(0.1))
+    assert float(np.float32(0.1)) > 0.1
+    rows = np.array([[0.1, 0.0], [0.0, np.nan]])
+    found = compare(one, other, rows, inputs="float32")
+    assert found.equal is False
+    assert found.rows.differ == 1
+    assert compare(one, other, np.array([[0.05, np.nan], [0.0, np.nan]])).equal
 
 
 def check_example(found, one, other, point_of=np.float32):
@@ -179,16 +213,6 @@ def test_two_labels_as_two_scores_are_lost_by_onnxruntime():
     assert found.example.answers[0] != found.example.answers[1]
 
 
-def single(threshold, mode="LEQ", *, double=False, leaves=(1.0, 2.0), missing=0, **more):
-    """Return an ONNX model of one question."""
-    tree = (0, mode, threshold, missing, *leaves)
-    found = old_attributes([tree], lambda at: 0, double, as_tensor=double)
-    outputs, opset = [("y", TensorProto.FLOAT)], 3 if double else 1
-    return as_model(
-        "TreeEnsembleRegressor", {**found, "n_targets": 1, **more}, 2, double, opset, outputs
-    )
-
-
 @pytest.fixture
 def files(tmp_path):
     def write(**models):
@@ -202,7 +226,7 @@ def files(tmp_path):
 
 def test_float64_inputs_are_another_question(files):
     below = float(np.nextafter(np.float32(0.1), np.float32(0)))
-    one, other = files(one=single(0.1, double=True), other=single(below))
+    one, other = files(one=one_question(0.1, double=True), other=one_question(below))
     found = compare(one, other)
     assert found.equal
     assert found.wider.equal is False
@@ -214,7 +238,7 @@ def test_float64_inputs_are_another_question(files):
 
 
 def test_less_became_at_most(files):
-    one, other = files(one=single(0.5, "LT"), other=single(0.5))
+    one, other = files(one=one_question(0.5, "LT"), other=one_question(0.5))
     found = compare(one, other)
     assert found.example.input[0] == 0.5
     assert "< in one model is <= in the other" in found.example.reason
@@ -224,10 +248,10 @@ def test_less_became_at_most(files):
 
 def test_where_two_models_part_is_said(files):
     one, *others = files(
-        one=single(0.5),
-        base=single(0.5, base_values=[0.25]),
-        leaf=single(0.5, leaves=(1.0, 2.5)),
-        missing=single(0.5, missing=1),
+        one=one_question(0.5),
+        base=one_question(0.5, base_values=[0.25]),
+        leaf=one_question(0.5, leaves=(1.0, 2.5)),
+        missing=one_question(0.5, missing=1),
     )
     reasons = [compare(one, each).example.reason for each in others]
     assert "base values are 0 and 0.25" in reasons[0]
@@ -236,7 +260,7 @@ def test_where_two_models_part_is_said(files):
 
 
 def test_tolerances(files):
-    one, other = files(one=single(0.5), other=single(0.5, leaves=(1.0, 2.25)))
+    one, other = files(one=one_question(0.5), other=one_question(0.5, leaves=(1.0, 2.25)))
     assert compare(one, other, tolerance=0.3).verdict == "proved"
     assert compare(one, other, tolerance=0.2).verdict == "refuted"
     assert compare(one, other, tolerance=0.25).verdict == "unknown"
@@ -248,7 +272,9 @@ def command(*given):
 
 
 def test_the_command(files, tmp_path):
-    one, same, other = files(one=single(0.5), same=single(0.5), other=single(0.75))
+    one, same, other = files(
+        one=one_question(0.5), same=one_question(0.5), other=one_question(0.75)
+    )
     found = command(one, same)
     assert found.exit_code == 0
     assert found.output.startswith("proved    equal for every float32 input\n")
@@ -281,7 +307,7 @@ def test_the_command(files, tmp_path):
     ],
 )
 def test_wrong_options_are_refused(files, tmp_path, monkeypatch, options, message):
-    (one,) = files(one=single(0.5))
+    (one,) = files(one=one_question(0.5))
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows.csv").write_text("id,a\nx,0.1\n")
     error = command(one, one, *options).exception
@@ -290,7 +316,7 @@ def test_wrong_options_are_refused(files, tmp_path, monkeypatch, options, messag
 
 
 def test_models_that_do_not_fit_are_refused(files):
-    (one,) = files(one=single(0.5))
+    (one,) = files(one=one_question(0.5))
     X, y = load_diabetes(return_X_y=True)
     wide = GradientBoostingRegressor(n_estimators=1).fit(X, y)
     with pytest.raises(TreesError, match="reads 2 features and the second 10"):
