@@ -20,7 +20,6 @@ def hard_inputs(
     *,
     missing: bool = True,
     huge: float = 3e38,
-    categorical: bool = True,
 ) -> NDArray[np.float64]:
     """Return inputs of which each value is random, or at a threshold or next to one.
 
@@ -33,8 +32,6 @@ def hard_inputs(
         Whether a tenth of the values are missing.
     huge : float
         The largest number.
-    categorical : bool
-        Whether categories can be any numbers: fractional, negative, beyond those known.
     """
     nodes = ensemble.nodes
     X = np.zeros((rows, ensemble.features))
@@ -43,7 +40,7 @@ def hard_inputs(
         column = rng.normal(size=rows) * 10.0 ** rng.integers(-6, 7, rows)
         near = rng.random(rows) < 0.7
         if (nodes.set[mine] >= 0).any():
-            points = _categories(nodes.sets.shape[1], any_number=categorical)
+            points = _categories(nodes.sets.shape[1])
             near[:] = True
         else:
             points = _around(np.concatenate((np.unique(nodes.threshold[mine]), PLAIN)))
@@ -66,9 +63,8 @@ def _around(points: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.concatenate([each.astype(np.float64) for each in parts])
 
 
-def _categories(width: int, *, any_number: bool) -> NDArray[np.float64]:
+def _categories(width: int) -> NDArray[np.float64]:
+    """Return categories, known and unknown, and numbers that are none."""
     whole = np.arange(width + 1.0)
-    if not any_number:
-        return whole
     odd = (-0.0, -0.5, -1.0, -1.5, -1e-46, 1e9, 2.0**24, 2.0**31, 2.0**33, 1e30, -1e30)
     return np.concatenate((whole, whole + 0.5, np.nextafter(whole, -np.inf), odd))

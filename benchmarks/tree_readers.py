@@ -1,6 +1,6 @@
 """Readers of trees against the libraries that trained them: how many scores and labels differ.
 
-    python benchmarks/tree_readers.py [--rows 1000000] [--trees 50] [--only LIBRARY ...]
+    python benchmarks/tree_readers.py [--rows 1000000] [--trees 20] [--only LIBRARY ...]
 
 A line for each kind of model: the inputs compared, how many scores differ from the library's raw
 ones, the largest difference and how far it may be, how many labels differ, and how many of those
@@ -48,7 +48,6 @@ class Case:
     missing: bool = True
     categories: bool = False
     huge: float = 3e38
-    any_category: bool = True
 
 
 def table(
@@ -244,7 +243,6 @@ def interpret_cases(trees: int) -> Iterator[Case]:
             model.predict if labels < 5 else None,
             categories=categories,
             huge=1e308,
-            any_category=False,
         )
 
 
@@ -255,10 +253,7 @@ def compare(case: Case, rows: int) -> tuple[int, float, int, int]:
     room = ensemble.tie + (0.0 if ensemble.ordered else 2.0 * float(ensemble.rounding().max()))
     for first in range(0, rows, AT_ONCE):
         count = min(AT_ONCE, rows - first)
-        X = hard_inputs(
-            ensemble, rng, count, missing=case.missing, huge=case.huge,
-            categorical=case.any_category,
-        )  # fmt: skip
+        X = hard_inputs(ensemble, rng, count, missing=case.missing, huge=case.huge)
         found = ensemble.scores(X)
         wrong = np.abs(found - np.asarray(case.scores(X), np.float64).reshape(found.shape))
         scores, largest = scores + int((wrong > 0).sum()), max(largest, float(wrong.max()))
@@ -283,7 +278,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--rows", type=int, default=1_000_000, help="inputs of each model")
-    parser.add_argument("--trees", type=int, default=50, help="rounds of training")
+    parser.add_argument("--trees", type=int, default=20, help="rounds of training")
     parser.add_argument("--only", nargs="*", choices=LIBRARIES, default=list(LIBRARIES))
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +12,11 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Bools, Floats, Integers
 from leaveout.errors import TreesError
-from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.numbers import Rejected, need
 from leaveout.kernel.trees import Ensemble, Nodes
 
+_DEEPEST = 10_000
+"""Most questions on a path."""
 _MOST_CELLS = 2**28
 """Most entries of the table of categories, and of the table of values."""
 
@@ -53,8 +56,7 @@ class Sets:
     def add(self, members: Sequence[int] | NDArray[np.int64], *, left: bool = True) -> int:
         """Add a set whose members go left (or right, and all others left); return its row."""
         found = np.asarray(members, np.int64)
-        if found.size and not 0 <= found.min() <= found.max() < 2**31:
-            raise TreesError("a category is not a number from 0 to 2147483647")
+        expect((found >= 0) & (found < 2**31), "a category is not a number from 0 to 2147483647")
         self._members.append((found, left))
         self._width = max(self._width, int(found.max(initial=-1)) + 1)
         return len(self._members) - 1
@@ -62,11 +64,8 @@ class Sets:
     def table(self) -> Bools:
         """Return ``Nodes.sets``."""
         shape = (len(self._members), self._width + 1 if self._members else 0)
-        if shape[0] * shape[1] > _MOST_CELLS:
-            raise TreesError(
-                f"{shape[0]} questions about up to {shape[1]} categories are too many; number "
-                "the categories 0, 1, ... and train again"
-            )
+        need(shape[0] * shape[1] <= _MOST_CELLS, f"{shape[0]} questions about up to {shape[1]} "
+             "categories are too many; number them 0, 1, ... and train again")  # fmt: skip
         found = np.zeros(shape, bool)
         for row, (members, left) in enumerate(self._members):
             found[row] = not left
@@ -76,16 +75,12 @@ class Sets:
 
 def assemble(trees: Sequence[Tree], sets: Sets, scores: int, features: int) -> Nodes:
     """Return the checked nodes of trees."""
-    if not trees:
-        raise TreesError("has no trees; train at least one round")
-    if not 0 < features < 2**31:
-        raise TreesError(f"has {features} features")
+    need(len(trees) > 0, "has no trees; train at least one round")
+    expect(0 < features < 2**31, f"has {features} features")
     orders = []
     for number, tree in enumerate(trees):
-        try:
+        with place(f"tree {number}"):
             orders.append(_preorder(tree))
-        except TreesError as error:
-            raise TreesError(f"tree {number}: {error}") from None
     sizes = np.array([len(order) for order in orders])
     roots = np.concatenate(([0], np.cumsum(sizes)))
     parts: dict[str, NDArray[Any]] = {}
@@ -95,11 +90,11 @@ def assemble(trees: Sequence[Tree], sets: Sets, scores: int, features: int) -> N
     leaf = parts["feature"] < 0
     children: tuple[list[Integers], list[Integers]] = ([], [])
     for tree, at, root in zip(trees, orders, roots, strict=False):
-        place = np.zeros(len(tree.feature), np.int64)
-        place[at] = np.arange(root, root + len(at))
+        row_of = np.zeros(len(tree.feature), np.int64)
+        row_of[at] = np.arange(root, root + len(at))
         inner = tree.feature[at] >= 0
         for found, side in zip(children, (tree.left, tree.right), strict=True):
-            found.append(place[np.where(inner, side[at], 0)])
+            found.append(row_of[np.where(inner, side[at], 0)])
     left, right = (np.concatenate(side) for side in children)
     left[leaf], right[leaf] = np.arange(leaf.sum()), 0
     nodes = Nodes(
@@ -113,10 +108,7 @@ def assemble(trees: Sequence[Tree], sets: Sets, scores: int, features: int) -> N
         sets.table(),
         _values(trees, orders, scores),
     )
-    try:
-        nodes.check(features)
-    except Rejected as error:
-        raise TreesError(f"is not a model of trees: {error}; save it again") from None
+    nodes.check(features)
     return nodes
 
 
@@ -127,11 +119,32 @@ def constant(value: Floats) -> Tree:
     return Tree(none, np.zeros(1), np.zeros(1, bool), none, zero, zero, value[None])
 
 
+def expect(holds: Any, what: str) -> None:
+    """Raise unless a file is intact in some respect."""
+    need(holds, f"{what}; save it again")
+
+
+@contextmanager
+def place(where: str) -> Iterator[None]:
+    """Say where it is that something is wrong."""
+    try:
+        yield
+    except (TreesError, Rejected, LookupError, OverflowError, TypeError, ValueError) as error:
+        raise TreesError(f"{where}: {' '.join(str(error).split())}") from None
+
+
+def whole(text: str, name: str) -> int:
+    """Return the whole number that a text is."""
+    plain = text.isascii() and text.isdigit() and len(text) < 12
+    expect(plain, f"{name} is {text[:40]!r}, not a whole number")
+    return int(text)
+
+
 def label_names(classes: Any, count: int) -> tuple[str, ...]:
     """Return the names of a fitted classifier's labels."""
     found = tuple(map(str, np.asarray(classes).tolist()))
-    if len(found) != count or len(set(found)) < count:
-        raise TreesError(f"has {len(found)} labels, or two of the same name, expected {count}")
+    expect(len(found) == len(set(found)) == count,
+           f"has {len(found)} labels, or two of the same name, but needs {count}")  # fmt: skip
     return found
 
 
@@ -166,35 +179,33 @@ def _preorder(tree: Tree) -> Integers:
     """Return the reachable nodes, each before its left subtree, and that before its right one."""
     size = len(tree.feature)
     parts = (tree.threshold, tree.missing_left, tree.set, tree.left, tree.right, tree.values)
-    if not size or any(len(part) != size for part in parts):
-        raise TreesError("its arrays differ in length, or it has no nodes; save it again")
+    expect(size > 0 and all(len(part) == size for part in parts), "its arrays differ in length")
     inner, left, right = (tree.feature >= 0).tolist(), tree.left.tolist(), tree.right.tolist()
     order: list[int] = []
-    waiting = [0]
-    while waiting:
+    waiting, level = [0], [0] * size
+    while waiting and len(order) <= size:
         node = waiting.pop()
-        if not 0 <= node < size:
-            raise TreesError(f"node {node} does not exist; save it again")
         order.append(node)
-        if len(order) > size:
-            raise TreesError("a node has two parents; save it again")
         if inner[node]:
-            waiting += (right[node], left[node])
-    if len(set(order)) < len(order):
-        raise TreesError("a node has two parents; save it again")
+            for child in (right[node], left[node]):
+                if not 0 <= child < size:
+                    raise Rejected(f"node {child} does not exist; save it again")
+                level[child] = level[node] + 1
+                waiting.append(child)
+        if level[node] > _DEEPEST:
+            raise Rejected(f"is more than {_DEEPEST} levels deep; train with less depth")
+    expect(len(set(order)) == len(order), "a node has two parents")
     return np.array(order, np.int64)
 
 
 def _values(trees: Sequence[Tree], orders: Sequence[Integers], scores: int) -> Floats:
     leaves = [at[tree.feature[at] < 0] for tree, at in zip(trees, orders, strict=True)]
     ends = np.cumsum([len(at) for at in leaves])
-    if int(ends[-1]) * scores > _MOST_CELLS:
-        raise TreesError(f"{ends[-1]} leaves of {scores} scores are too many")
+    need(int(ends[-1]) * scores <= _MOST_CELLS, f"{ends[-1]} leaves of {scores} are too many")
     found = np.zeros((int(ends[-1]), scores))
     for tree, at, end in zip(trees, leaves, ends, strict=True):
         if tree.values.ndim == 1:
-            if not 0 <= tree.score < scores:
-                raise TreesError(f"a tree adds to score {tree.score}, which does not exist")
+            expect(0 <= tree.score < scores, f"score {tree.score} does not exist")
             found[end - len(at) : end, tree.score] = tree.values[at]
         else:
             found[end - len(at) : end] = tree.values[at]

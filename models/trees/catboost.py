@@ -16,14 +16,15 @@ import msgspec
 import numpy as np
 
 from leaveout.arrays import Floats
-from leaveout.errors import TreesError
 from leaveout.kernel.forest_file import before_rounding
+from leaveout.kernel.numbers import Rejected, need
 from leaveout.kernel.trees import Ensemble
 from leaveout.models.trees.assemble import (
     Sets,
     Tree,
     assemble,
     constant,
+    expect,
     float32_of,
     label_names,
 )
@@ -130,33 +131,30 @@ def read_json(data: bytes) -> Ensemble:
     """Read what ``save_model("model.json", format="json")`` wrote."""
     model = msgspec.json.decode(data, type=_Model)
     loss = model.model_info.params.loss_function.type
-    if loss not in _LINKS:
-        raise TreesError(f"loss_function {loss[:40]!r} is not supported; train with one of "
-                         f"{', '.join(_LINKS)}")  # fmt: skip
-    if model.model_info.binclass_probability_threshold is not None:
-        raise TreesError("has a probability threshold of its own; save it without one")
+    need(loss in _LINKS, f"loss_function {loss[:40]!r} is not supported; train with one of "
+         f"{', '.join(_LINKS)}")  # fmt: skip
+    need(model.model_info.binclass_probability_threshold is None,
+         "has a probability threshold of its own; save it without one")  # fmt: skip
     scale, bias = model.scale_and_bias
     biases = np.atleast_1d(np.asarray(bias, np.float64))
     features = _flat_features(model.features_info)
-    if model.oblivious_trees is not None and model.trees is None:
-        scores = _scores_of(model.oblivious_trees)
-        trees = [_oblivious(tree, scores, model.features_info) for tree in model.oblivious_trees]
-    elif model.trees is not None and model.oblivious_trees is None:
-        trees = [_nested(tree, model.features_info) for tree in model.trees]
-        scores = trees[0].values.shape[1] if trees else 1
-    else:
-        raise TreesError("has neither oblivious_trees nor trees, or both; save it again")
-    if len(biases) not in (0, 1, scores) or not (math.isfinite(scale) and scale > 0):
-        raise TreesError(f"scale_and_bias does not fit {scores} scores; save it again")
-    if any(tree.values.shape[1] != scores for tree in trees):
-        raise TreesError("trees differ in their number of scores; save it again")
-    scaled = [_times(tree, scale) for tree in trees] if scale != 1 else trees
+    expect((model.oblivious_trees is None) != (model.trees is None),
+           "has neither oblivious_trees nor trees, or both")  # fmt: skip
+    trees = [_free_form(tree, model.features_info) for tree in model.trees or ()]
+    trees += [_oblivious(tree, model.features_info) for tree in model.oblivious_trees or ()]
+    need(len(trees) > 0, "has no trees; train at least one round")
+    scores = trees[0].values.shape[1]
+    expect(all(tree.values.shape[1] == scores for tree in trees), "trees differ in their scores")
+    expect(len(biases) in (0, 1, scores) and math.isfinite(scale) and scale > 0,
+           f"scale_and_bias does not fit {scores} scores")  # fmt: skip
+    if scale != 1:
+        trees = [replace(tree, values=tree.values * scale) for tree in trees]
     last = constant(np.broadcast_to(biases if len(biases) else np.zeros(1), (scores,)))
     several = loss in ("MultiClass", "MultiClassOneVsAll")
-    if (several and scores < 2) or (not several and loss != "MultiRMSE" and scores > 1):
-        raise TreesError(f"{scores} scores do not fit the loss_function {loss}")
+    expect(loss == "MultiRMSE" or several == (scores > 1),
+           f"{scores} scores do not fit the loss_function {loss}")  # fmt: skip
     return Ensemble(
-        assemble([*scaled, last] if trees else [], Sets(), scores, len(features)),
+        assemble([*trees, last], Sets(), scores, len(features)),
         np.zeros(scores),
         _labels(model.model_info, max(2, scores)) if loss in _CLASSIFIES else (),
         len(features),
@@ -186,53 +184,41 @@ def _labels(info: _Info, count: int) -> tuple[str, ...]:
 
 def _flat_features(info: _Features) -> list[str]:
     """Return the features' names by their places in a row."""
-    every = [*info.float_features, *info.categorical_features]
+    every: list[_Number | _Category] = [*info.float_features, *info.categorical_features]
     places = {each.flat_feature_index: each.feature_id for each in every}
-    if sorted(places) != list(range(len(every))):
-        raise TreesError("has features that are neither numbers nor categories, or two in one "
-                         "place; train without text_features and embedding_features")  # fmt: skip
+    need(sorted(places) == list(range(len(every))), "has features that are neither numbers nor "
+         "categories; train without text_features and embedding_features")  # fmt: skip
     for number, each in enumerate(info.float_features):
-        if each.feature_index != number:
-            raise TreesError("float_features are not in order; save it again")
-        if each.nan_value_treatment not in _TREATMENTS:
-            raise TreesError(f"nan_value_treatment {each.nan_value_treatment[:40]!r} is not "
-                             f"supported; expected one of {', '.join(_TREATMENTS)}")  # fmt: skip
+        expect(each.feature_index == number, "float_features are not in order")
+        need(each.nan_value_treatment in _TREATMENTS, "nan_value_treatment "
+             f"{each.nan_value_treatment[:40]!r} is not supported; set nan_mode")  # fmt: skip
     return [places[place] for place in range(len(every))]
 
 
-def _asked(split: _Split, info: _Features) -> tuple[int, float, bool]:
+def _question(split: _Split, info: _Features) -> tuple[int, float, bool]:
     """Return a split's feature, its border, and whether a missing value goes left."""
-    if split.split_type != "FloatFeature":
-        raise TreesError(f"has a split of type {split.split_type[:40]!r}; encode categories as "
-                         "numbers yourself, and train without cat_features")  # fmt: skip
-    if not 0 <= split.float_feature_index < len(info.float_features):
-        raise TreesError(f"asks of number {split.float_feature_index}, which does not exist")
+    need(split.split_type == "FloatFeature", f"has a split of type {split.split_type[:40]!r}; "
+         "encode categories as numbers yourself, and train without cat_features")  # fmt: skip
+    expect(0 <= split.float_feature_index < len(info.float_features),
+           f"asks of number {split.float_feature_index}, which does not exist")  # fmt: skip
     feature = info.float_features[split.float_feature_index]
     return feature.flat_feature_index, split.border, _TREATMENTS[feature.nan_value_treatment]
 
 
-def _scores_of(trees: list[_Oblivious]) -> int:
-    if not trees:
-        return 1
-    leaves = 2 ** min(len(trees[0].splits or ()), _DEEPEST)
-    return max(1, len(trees[0].leaf_values) // leaves)
-
-
-def _oblivious(tree: _Oblivious, scores: int, info: _Features) -> Tree:
+def _oblivious(tree: _Oblivious, info: _Features) -> Tree:
     """Return a tree whose nodes stand level by level, the last split on top.
 
     Leaf i is reached where split j holds just if bit j of i is set.
     """
-    splits = [_asked(split, info) for split in reversed(tree.splits or ())]
-    depth = len(splits)
-    if depth > _DEEPEST or len(tree.leaf_values) != 2**depth * scores:
-        raise TreesError(f"a tree has {len(tree.leaf_values)} leaf_values of {scores} scores for "
-                         f"{depth} splits; save it again")  # fmt: skip
+    splits = [_question(split, info) for split in reversed(tree.splits or ())]
+    depth, count = len(splits), len(tree.leaf_values)
+    expect(depth <= _DEEPEST and count and count % 2 ** min(depth, _DEEPEST) == 0,
+           f"a tree has {count} leaf_values for {depth} splits")  # fmt: skip
     inner, level = 2**depth - 1, np.repeat(np.arange(depth), 2 ** np.arange(depth))
     child = 2 * np.arange(inner) + 1
     leaves = np.zeros(2**depth, np.int64)
     borders = _thresholds([border for _, border, _ in splits])
-    values = np.array(tree.leaf_values, np.float64).reshape(-1, scores)
+    values = np.array(tree.leaf_values, np.float64).reshape(2**depth, -1)
     return Tree(
         np.append(np.array([feature for feature, _, _ in splits], np.int64)[level], leaves - 1),
         np.append(borders[level], leaves.astype(np.float64)),
@@ -240,30 +226,29 @@ def _oblivious(tree: _Oblivious, scores: int, info: _Features) -> Tree:
         np.full(inner + 2**depth, -1, np.int64),
         np.append(child, leaves),
         np.append(child + 1, leaves),
-        np.concatenate((np.zeros((inner, scores)), values)),
+        np.concatenate((np.zeros((inner, values.shape[1])), values)),
     )
 
 
-def _nested(root: _Node, info: _Features) -> Tree:
+def _free_form(root: _Node, info: _Features) -> Tree:
     nodes = [root]
     rows: list[tuple[int, float, bool, int, int]] = []
     values: list[list[float]] = []
     # What is appended to is walked to its end.
     for node in nodes:
         if node.split is None:
-            if node.value is None or node.left is not None or node.right is not None:
-                raise TreesError("a node has neither a split nor a value; save it again")
-            values.append(node.value if isinstance(node.value, list) else [node.value])
+            value = [] if node.value is None else node.value
+            values.append(value if isinstance(value, list) else [value])
+            expect(len(values[-1]) > 0 and node.left is node.right is None, "a node has no value")
             rows.append((-1, 0.0, False, 0, 0))
             continue
         if node.left is None or node.right is None or node.value is not None:
-            raise TreesError("a node has a split, but not two children; save it again")
-        rows.append((*_asked(node.split, info), len(nodes), len(nodes) + 1))
+            raise Rejected("a node has a split, but not two children; save it again")
+        rows.append((*_question(node.split, info), len(nodes), len(nodes) + 1))
         nodes += (node.left, node.right)
         values.append([])
     scores = max(map(len, values))
-    if any(len(each) not in (0, scores) for each in values) or not scores:
-        raise TreesError("leaves differ in their number of values; save it again")
+    expect(scores and all(len(each) in (0, scores) for each in values), "leaves differ in size")
     feature, border, goes, left, right = zip(*rows, strict=True)
     return Tree(
         np.array(feature),
@@ -278,7 +263,3 @@ def _nested(root: _Node, info: _Features) -> Tree:
 
 def _thresholds(borders: list[float]) -> Floats:
     return np.asarray(before_rounding(float32_of(borders).astype(np.float64)), np.float64)
-
-
-def _times(tree: Tree, scale: float) -> Tree:
-    return replace(tree, values=tree.values * scale)

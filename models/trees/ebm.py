@@ -7,20 +7,27 @@ Where a feature is nominal, its categories must be whole numbers from 0 on.
 from __future__ import annotations
 
 import warnings
-from itertools import pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from leaveout.arrays import Floats
-from leaveout.errors import TreesError
+from leaveout.kernel.numbers import need
 from leaveout.kernel.trees import Ensemble
-from leaveout.models.trees.assemble import Sets, Tree, assemble, before, label_names
+from leaveout.models.trees.assemble import (
+    Sets,
+    Tree,
+    assemble,
+    before,
+    expect,
+    label_names,
+    place,
+)
 
 _LINKS = {"identity": "identity", "log": "exp", "logit": "sigmoid", "mlogit": "softmax"}
 _CATEGORIES = 2**20
-_MOST_LEAVES = 2**22
+_MOST_CELLS = 2**22
 """Most cells of a term."""
 
 
@@ -80,8 +87,7 @@ def read_json(data: bytes) -> Ensemble:
 
 def of_ebm(model: Any) -> Ensemble:
     """Return a fitted model's terms as trees."""
-    if not hasattr(model, "to_jsonable"):
-        raise TreesError("is not a model of trees that can be read; pass an EBM of interpret")
+    need(hasattr(model, "to_jsonable"), "is not a model of trees that can be read; pass an EBM")
     with warnings.catch_warnings():
         # That the format may change is why its fields are read strictly.
         warnings.simplefilter("ignore")
@@ -90,26 +96,23 @@ def of_ebm(model: Any) -> Ensemble:
 
 def _read(model: _Model) -> Ensemble:
     ebm = model.ebm
-    if model.version != "1.0" or len(ebm.outputs) != 1:
-        raise TreesError(f"has version {model.version[:20]!r} and {len(ebm.outputs)} outputs, "
-                         "expected '1.0' and one; save it with interpret 0.7")  # fmt: skip
+    need(model.version == "1.0", f"has version {model.version[:20]!r}, but '1.0' is read; save it "
+         "with interpret 0.7")  # fmt: skip
+    need(len(ebm.outputs) == 1, f"has {len(ebm.outputs)} outputs; train one model for each")
     output, scores = ebm.outputs[0], len(ebm.intercept)
-    if output.link not in _LINKS:
-        raise TreesError(f"link {output.link[:40]!r} is not supported; expected one of "
-                         f"{', '.join(_LINKS)}")  # fmt: skip
+    need(output.link in _LINKS, f"link {output.link[:40]!r} is not supported; train with one of "
+         f"{', '.join(_LINKS)}")  # fmt: skip
     classifies = output.link in ("logit", "mlogit")
-    if classifies != (output.task == "classification") or (output.link == "mlogit") != (scores > 1):
-        raise TreesError(f"{scores} intercepts do not fit {output.task[:40]} by {output.link}")
+    expect(classifies == (output.task == "classification"), f"{output.link} does not fit its task")
+    expect((output.link == "mlogit") == (scores > 1), f"{scores} intercepts do not fit its link")
     base = np.array(ebm.intercept, np.float64)
     places = {feature.name: number for number, feature in enumerate(ebm.features)}
-    if len(places) < len(ebm.features) or not np.isfinite(base).all():
-        raise TreesError("two features have one name, or the intercept is not finite")
+    need(len(places) == len(ebm.features), "two features have one name; rename one, train again")
+    expect(np.isfinite(base), "the intercept is not finite")
     sets, trees = Sets(), []
     for number, term in enumerate(ebm.terms):
-        try:
+        with place(f"term {number}"):
             trees.append(_tree(term, ebm.features, places, sets, scores))
-        except (TreesError, KeyError, ValueError, TypeError) as error:
-            raise TreesError(f"term {number}: {' '.join(str(error).split())}") from None
     return Ensemble(
         assemble(trees, sets, scores, len(places)),
         base,
@@ -126,16 +129,13 @@ def _tree(
     term: _Term, features: list[_Feature], places: dict[str, int], sets: Sets, scores: int
 ) -> Tree:
     asked = [places[name] for name in term.term_features]
-    if not asked or len(set(asked)) < len(asked):
-        raise TreesError("asks of no feature, or twice of one")
+    expect(0 < len(asked) == len(set(asked)), "asks of no feature, or twice of one")
     bins = [_bins(features[place], len(asked)) for place in asked]
     table = np.array(term.scores, np.float64)
     shape = tuple(len(each) + 2 for each in bins)
     expected = shape if scores == 1 else (*shape, scores)
-    if table.shape != expected:
-        raise TreesError(f"has scores of shape {table.shape}, expected {expected}")
-    if int(np.prod(shape)) > _MOST_LEAVES:
-        raise TreesError(f"has more than {_MOST_LEAVES} cells; train with fewer bins")
+    expect(table.shape == expected, f"has scores of shape {table.shape}, not {expected}")
+    need(table.size <= _MOST_CELLS, f"has over {_MOST_CELLS} cells; train with fewer bins")
     return _Grower(asked, bins, table.reshape(*shape, scores), sets).grow()
 
 
@@ -145,22 +145,19 @@ def _bins(feature: _Feature, size: int) -> list[Any]:
     Of numbers, the greatest one; of categories, those in it.
     """
     levels = feature.cuts if feature.type == "continuous" else feature.categories
-    if feature.type not in ("continuous", "nominal", "ordinal") or not levels:
-        raise TreesError(f"feature {feature.name!r} of type {feature.type!r} has no bins")
-    found = levels[min(len(levels), size) - 1]
+    expect(feature.type in ("continuous", "nominal", "ordinal") and len(levels) > 0,
+           f"feature {feature.name!r} of type {feature.type!r} has no bins")  # fmt: skip
+    found: list[Any] = levels[min(len(levels), size) - 1]
     if feature.type == "continuous":
         cuts = np.array(found, np.float64)
-        if not (np.isfinite(cuts).all() and all(a < b for a, b in pairwise(found))):
-            raise TreesError(f"cuts of {feature.name!r} do not ascend")
+        expect(cuts[1:] > cuts[:-1], f"cuts of {feature.name!r} do not ascend")
         # A number that is a cut is above it.
         return [*before(cuts).tolist(), np.inf]
     groups = [[each] if isinstance(each, str) else each for each in found]
     for name in (name for group in groups for name in group):
-        if not (name.isascii() and name.isdigit() and str(int(name)) == name) or (
-            int(name) >= _CATEGORIES
-        ):
-            raise TreesError(f"category {name[:40]!r} of {feature.name!r} is no whole number; "
-                             "number the categories 0, 1, ... and train again")  # fmt: skip
+        plain = name.isascii() and name.isdigit() and len(name) < 10 and str(int(name)) == name
+        need(plain and int(name) < _CATEGORIES, f"category {name[:40]!r} of {feature.name!r} is no "
+             "whole number; number the categories 0, 1, ... and train again")  # fmt: skip
     return [[int(name) for name in group] for group in groups]
 
 
@@ -169,7 +166,7 @@ class _Grower:
 
     def __init__(self, asked: list[int], bins: list[list[Any]], table: Floats, sets: Sets) -> None:
         self._asked, self._bins, self._table, self._sets = asked, bins, table, sets
-        self._nodes: list[tuple[int, float, bool, int]] = []
+        self._nodes: list[tuple[int, float, int]] = []
         self._sides: tuple[list[int], list[int]] = ([], [])
         self._values: list[Floats] = []
         # Sets are added once, for each range of bins of a feature.
@@ -177,18 +174,20 @@ class _Grower:
 
     def grow(self) -> Tree:
         self._feature(())
-        feature, threshold, missing, asks = zip(*self._nodes, strict=True)
+        feature, threshold, asks = zip(*self._nodes, strict=True)
+        left, right = (np.array(side, np.int64) for side in self._sides)
         return Tree(
             np.array(feature, np.int64),
             np.array(threshold, np.float64),
-            np.array(missing, bool),
+            np.zeros(len(feature), bool),
             np.array(asks, np.int64),
-            *(np.array(side, np.int64) for side in self._sides),
+            left,
+            right,
             np.array(self._values, np.float64),
         )
 
     def _node(self, feature: int, threshold: float = 0.0, asks: int = -1) -> int:
-        self._nodes.append((feature, threshold, False, asks))
+        self._nodes.append((feature, threshold, asks))
         for side in self._sides:
             side.append(0)
         self._values.append(np.zeros(self._table.shape[-1]))

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TreesError
-from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.trees import Ensemble, Nodes
 from leaveout.models.archive import (
     MANIFEST,
@@ -20,6 +19,7 @@ from leaveout.models.archive import (
     read_manifest,
     write_archive,
 )
+from leaveout.models.trees.assemble import expect, place
 
 START = b"PK"
 """How a file begins."""
@@ -87,32 +87,22 @@ def read_archive_of_trees(path: Path) -> Ensemble:
     base = arrays.pop("base")
     scalars = {name: getattr(manifest, name) for name in _Manifest.__struct_fields__[2:]}
     ensemble = Ensemble(nodes=Nodes(**arrays), base=base, **scalars)
-    try:
+    with place(str(path)):
         ensemble.nodes.check(manifest.features)
-    except Rejected as error:
-        raise TreesError(f"{path}: is not a model of trees: {error}; write it again") from None
-    if problem := _problem_of(ensemble, manifest.kind):
-        raise TreesError(f"{path}: {problem}; write it again")
+        _check(ensemble)
+        expect(manifest.kind == _KIND, f"holds {manifest.kind[:40]!r}, not {_KIND!r}")
     return ensemble
 
 
-def _problem_of(ensemble: Ensemble, kind: str) -> str | None:
-    scores, labels = ensemble.nodes.values.shape[1], ensemble.labels
-    numbers = (ensemble.slack, ensemble.tie)
-    if kind != _KIND:
-        return f"holds {kind[:40]!r}, expected {_KIND!r}"
-    if not scores or len(ensemble.base) != scores or not np.isfinite(ensemble.base).all():
-        return "'base' is not a finite number for each score"
-    if len(ensemble.names) not in (0, ensemble.features):
-        return f"has {len(ensemble.names)} names of {ensemble.features} features"
-    if labels and len(labels) != scores and (scores > 1 or len(labels) != 2):
-        return f"has {len(labels)} labels of {scores} scores"
-    if len(set(labels)) < len(labels):
-        return "two labels have one name"
-    if not 1 <= ensemble.divisor <= ensemble.trees or not all(each >= 0 for each in numbers):
-        return "'divisor', 'slack' or 'tie' is out of range"
-    if ensemble.link not in _LINKS:
-        return f"the link is {ensemble.link[:40]!r}, expected one of {', '.join(_LINKS)}"
-    if ensemble.nodes.sets.shape[1] < 1 and len(ensemble.nodes.sets):
-        return "'sets' has no column for other categories"
-    return None
+def _check(ensemble: Ensemble) -> None:
+    scores, labels, nodes = len(ensemble.base), ensemble.labels, ensemble.nodes
+    expect(0 < scores == nodes.values.shape[1], "'base' is not a number for each score")
+    expect(np.isfinite(ensemble.base), "'base' is not finite")
+    expect(nodes.sets.shape[1] or not len(nodes.sets), "'sets' has no column for other categories")
+    expect(len(ensemble.names) in (0, ensemble.features), f"has {len(ensemble.names)} names")
+    expect(not labels or len(labels) == scores or (scores == 1 and len(labels) == 2),
+           f"has {len(labels)} labels of {scores} scores")  # fmt: skip
+    expect(len(set(labels)) == len(labels), "two labels have one name")
+    expect(1 <= ensemble.divisor <= ensemble.trees, "'divisor' is out of range")
+    expect(ensemble.slack >= 0 and ensemble.tie >= 0, "'slack' or 'tie' is negative")
+    expect(ensemble.link in _LINKS, f"the link {ensemble.link[:40]!r} is not supported")

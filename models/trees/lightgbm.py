@@ -13,9 +13,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.errors import TreesError
+from leaveout.kernel.numbers import need
 from leaveout.kernel.trees import Ensemble
-from leaveout.models.trees.assemble import Sets, Tree, assemble, label_names, saturation_tie
+from leaveout.models.trees.assemble import (
+    Sets,
+    Tree,
+    assemble,
+    expect,
+    label_names,
+    place,
+    saturation_tie,
+    whole,
+)
 
 START = b"tree\n"
 """How a file begins."""
@@ -46,7 +55,7 @@ _TREE = {
     "num_leaves", "num_cat", "split_feature", "split_gain", "threshold", "decision_type",
     "left_child", "right_child", "leaf_value", "leaf_weight", "leaf_count", "internal_value",
     "internal_weight", "internal_count", "cat_boundaries", "cat_threshold", "is_linear",
-    "shrinkage",
+    "shrinkage", "leaf_const", "num_features", "leaf_features", "leaf_coeff",
 }  # fmt: skip
 
 
@@ -54,35 +63,27 @@ def read_text(data: bytes) -> Ensemble:
     """Read what ``save_model("model.txt")`` wrote."""
     text = data.decode().replace("\r\n", "\n")
     head, separator, rest = text.partition("\n\n")
-    if not separator:
-        raise TreesError("is truncated; save it again")
+    expect(separator != "", "is truncated")
     header = _fields(head.removeprefix("tree\n"), _HEADER)
     features = _whole(header, "max_feature_idx") + 1
     scores = _whole(header, "num_tree_per_iteration")
-    if header.get("version") not in ("v3", "v4"):
-        raise TreesError(
-            f"has version {header.get('version', '')[:20]!r}, but v3 and v4 are read; load it in "
-            "LightGBM 4 and save it again"
-        )
+    version = header.get("version", "")[:20]
+    need(version in ("v3", "v4"), f"has version {version!r}, but v3 and v4 are read; load it in "
+         "LightGBM 4 and save it again")  # fmt: skip
     objective, settings = _objective(header.get("objective", "custom"))
     sets, trees = Sets(), []
     for number, part in enumerate(_parts(header, rest.lstrip("\n"))):
-        try:
+        with place(f"tree {number}"):
             trees.append(_tree(_fields(part, _TREE), number % max(scores, 1), sets))
-        except (TreesError, ValueError, OverflowError) as error:
-            raise TreesError(f"tree {number}: {' '.join(str(error).split())}") from None
-    if scores < 1 or len(trees) % scores:
-        raise TreesError(f"has {len(trees)} trees, in rounds of {scores}; save it again")
+    expect(scores > 0 and len(trees) % scores == 0, f"has {len(trees)} trees, {scores} a round")
     nodes = assemble(trees, sets, scores, features)
     several = objective.startswith("multiclass")
-    if several != (scores > 1) or settings.get("num_class", float(scores)) != scores:
-        raise TreesError(f"{scores} trees a round do not fit the objective {objective!r}")
+    expect(several == (scores > 1) and settings.get("num_class", scores) == scores,
+           f"{scores} trees a round do not fit the objective {objective!r}")  # fmt: skip
     names = tuple(header["feature_names"].split(" ")) if header.get("feature_names") else ()
-    if len(names) not in (0, features):
-        raise TreesError(f"has {len(names)} feature_names of {features} features; save it again")
+    expect(len(names) in (0, features), f"has {len(names)} feature_names of {features} features")
     slope = settings.get("sigmoid", 1.0)
-    if not slope > 0:
-        raise TreesError(f"sigmoid is {slope}, expected a number above 0")
+    expect(0 < slope < np.inf, f"sigmoid is {slope}, not a number above 0")
     classes = scores if several else 2 if objective == "binary" else 0
     ensemble = Ensemble(
         nodes,
@@ -105,8 +106,8 @@ def of_lightgbm(model: Any) -> Ensemble:
     booster = getattr(model, "booster_", model)
     if booster is not model:
         for name, value in model.get_params().items():
-            if value and name in ("pred_early_stop", "start_iteration_predict"):
-                raise TreesError(f"the parameter {name} changes predictions; leave it out")
+            need(not value or name not in ("pred_early_stop", "start_iteration_predict"),
+                 f"the parameter {name} changes predictions; leave it out")  # fmt: skip
     ensemble = read_text(booster.model_to_string().encode())
     if ensemble.labels and booster is not model:
         labels = label_names(model.classes_, len(ensemble.labels))
@@ -120,11 +121,8 @@ def _fields(text: str, known: set[str]) -> dict[str, str]:
         name, _, value = line.partition("=")
         if not line:
             continue
-        if name not in known:
-            cure = "; train without linear_tree" if name.startswith("leaf_") else ""
-            raise TreesError(f"{name[:40]!r} is not understood{cure}")
-        if name in found:
-            raise TreesError(f"{name!r} stands twice; save it again")
+        need(name in known, f"{name[:40]!r} is not understood; train without it")
+        expect(name not in found, f"{name!r} stands twice")
         found[name] = value
     return found
 
@@ -137,49 +135,43 @@ def _parts(header: dict[str, str], text: str) -> list[str]:
         size = int(word) if word.isascii() and word.isdigit() and len(word) < 12 else 0
         part = data[at : at + size].decode(errors="replace")
         start = f"Tree={number}\n"
-        if not part.startswith(start) or not part.endswith("\n\n") or len(data) < at + size:
-            raise TreesError(f"tree {number} is not where tree_sizes says; save it again")
+        expect(part.startswith(start) and part.endswith("\n\n") and len(data) >= at + size,
+               f"tree {number} is not where tree_sizes says")  # fmt: skip
         found.append(part.removeprefix(start))
         at += size
-    if not data[at:].startswith(b"end of trees\n"):
-        raise TreesError("has more trees than tree_sizes, or is truncated; save it again")
+    expect(data[at:].startswith(b"end of trees\n"), "has more trees, or is truncated")
     return found
 
 
 def _objective(text: str) -> tuple[str, dict[str, float]]:
     name, *words = text.split(" ")
-    if name not in _LINKS:
-        cure = "train a classifier or a regression"
-        raise TreesError(f"objective {name[:40]!r} is not supported; {cure}")
+    need(name in _LINKS, f"objective {name[:40]!r} is not supported; train a classifier or a "
+         "regression")  # fmt: skip
     found = {}
     for word in filter(None, words):
         key, colon, value = word.partition(":")
-        if not colon or key not in ("num_class", "sigmoid", "alpha"):
-            cure = "train without reg_sqrt" if word == "sqrt" else "train without it"
-            raise TreesError(f"{word[:40]!r} of the objective is not supported; {cure}")
-        try:
+        cure = "train without reg_sqrt" if word == "sqrt" else "train without it"
+        need(colon == ":" and key in ("num_class", "sigmoid", "alpha"),
+             f"{word[:40]!r} of the objective is not supported; {cure}")  # fmt: skip
+        with place("objective"):
             found[key] = float(value)
-        except ValueError:
-            raise TreesError(f"{key} of the objective is {value[:40]!r}") from None
     return name, found
 
 
 def _tree(found: dict[str, str], score: int, sets: Sets) -> Tree:
-    if found.get("is_linear", "0") != "0":
-        raise TreesError("has linear leaves; train without linear_tree")
+    need(found.get("is_linear", "0") == "0", "has linear leaves; train without linear_tree")
     leaves = _whole(found, "num_leaves")
     inner = leaves - 1
     values = _numbers(found, "leaf_value", leaves, np.float64)
     threshold = _numbers(found, "threshold", inner, np.float64)
     kind = _numbers(found, "decision_type", inner, np.int64)
-    if ((kind < 0) | (kind >= 12)).any() or np.isnan(threshold).any():
-        raise TreesError("a decision_type or threshold is not understood; save it again")
+    expect((kind >= 0) & (kind < 12) & ~np.isnan(threshold), "a decision_type or threshold is odd")
     feature = _numbers(found, "split_feature", inner, np.int64)
     # Leaf i is child -i - 1.
     sides = [_numbers(found, name, inner, np.int64) for name in ("left_child", "right_child")]
     left, right = (np.where(side < 0, inner - 1 - side, side) for side in sides)
-    if any(((side < -leaves) | (side >= inner)).any() for side in sides) or (feature < 0).any():
-        raise TreesError("a child or feature does not exist; save it again")
+    inside = [(side >= -leaves) & (side < inner) for side in sides]
+    expect([*inside, feature >= 0], "a child or feature does not exist")
     categorical = (kind & _CATEGORICAL) != 0
     default = (kind & _DEFAULT_LEFT) != 0
     missing = kind >> 2
@@ -187,8 +179,7 @@ def _tree(found: dict[str, str], score: int, sets: Sets) -> Tree:
     bits = _bit_sets(found) if categorical.any() else []
     for node in np.flatnonzero(categorical):
         at = threshold[node]
-        if at != int(at) or not 0 <= at < len(bits):
-            raise TreesError("a set of categories does not exist; save it again")
+        expect(0 <= at < len(bits) and at == int(at), "a set of categories does not exist")
         asks[node] = sets.add(bits[int(at)])
     zero = (missing == _ZERO_MISSING) & ~categorical
     # Where zero is not missing, all that is taken for zero goes where zero goes.
@@ -196,8 +187,7 @@ def _tree(found: dict[str, str], score: int, sets: Sets) -> Tree:
     zero_left = np.where(zero, default, threshold >= 0)
     plain = np.where(near, np.where(zero_left, _ZERO, _BELOW_ZERO), threshold)
     conflict = zero & ~near & (default != (threshold >= 0))
-    if (np.isin(feature, feature[conflict]) & ~zero).any():
-        raise TreesError("zero is missing in some nodes of a feature only; save it again")
+    expect(~np.isin(feature, feature[conflict]) | zero, "zero is missing in some nodes only")
     # Negative categories are those below 0 without their fraction.
     plain = np.where(categorical, np.nextafter(-1.0, 0.0), plain)
     goes = np.where(missing == _NO_MISSING, threshold >= 0, default) & ~categorical
@@ -240,8 +230,8 @@ def _split_at_zero(tree: Tree, conflict: NDArray[np.bool_]) -> Tree:
                 waiting.append(((left if sign < 0 else right)[node], signs, parent, side))
                 continue
         here = len(node_of)
-        if here > _COPIES * len(feature) + 1000:
-            raise TreesError("zero is missing in too many features; train without zero_as_missing")
+        need(here <= _COPIES * len(feature) + 1000,
+             "zero is missing in too many features; train without zero_as_missing")  # fmt: skip
         if parent >= 0:
             sides[side][parent] = here
         node_of.append(node)
@@ -275,25 +265,19 @@ def _bit_sets(found: dict[str, str]) -> list[NDArray[np.int64]]:
     bounds = _numbers(found, "cat_boundaries", _whole(found, "num_cat") + 1, np.int64)
     words = _numbers(found, "cat_threshold", int(bounds[-1]), np.int64)
     steps = np.diff(bounds)
-    if bounds[0] != 0 or (steps < 0).any() or ((words < 0) | (words >= 2**32)).any():
-        raise TreesError("cat_boundaries or cat_threshold are damaged; save it again")
+    expect(bounds[0] == 0 and (steps >= 0).all(), "cat_boundaries are damaged")
+    expect((words >= 0) & (words < 2**32), "cat_threshold is damaged")
     bits = (words[:, None] >> np.arange(32)) & 1 != 0
     return [np.flatnonzero(bits[a:b]) for a, b in pairwise(bounds)]
 
 
 def _numbers(found: dict[str, str], name: str, count: int, kind: Any) -> NDArray[Any]:
     words = found.get(name, "").split()
-    if len(words) != count:
-        raise TreesError(f"has {len(words)} numbers in {name}, expected {count}; save it again")
-    try:
-        return np.array([float(word) for word in words] if kind is np.float64 else
-                        [int(word) for word in words], kind)  # fmt: skip
-    except (ValueError, OverflowError):
-        raise TreesError(f"{name} has a word that is no number; save it again") from None
+    expect(len(words) == count, f"has {len(words)} numbers in {name}, but needs {count}")
+    with place(name):
+        parse = float if kind is np.float64 else int
+        return np.array([parse(word) for word in words], kind)
 
 
 def _whole(found: dict[str, str], name: str) -> int:
-    text = found.get(name, "")
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise TreesError(f"{name} is {text[:40]!r}, expected a whole number; save it again")
-    return int(text)
+    return whole(found.get(name, ""), name)

@@ -11,6 +11,7 @@ import msgspec
 
 from leaveout.errors import TreesError
 from leaveout.files import MODEL, read_whole, why_unread
+from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.trees import Ensemble
 from leaveout.models.trees import catboost, ebm, files, lightgbm, sklearn, xgboost
 
@@ -131,7 +132,7 @@ _NOT_READ = {
 def _refuse_damage(read: Callable[[], Ensemble], where: str) -> Ensemble:
     try:
         return read()
-    except TreesError as error:
+    except (TreesError, Rejected) as error:
         raise TreesError(f"{where}: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, OverflowError) as error:
         raise TreesError(f"{where}: is damaged: {error}; save it again") from None

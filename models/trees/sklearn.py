@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.errors import TreesError
 from leaveout.kernel.forest_file import before_rounding
+from leaveout.kernel.numbers import need
 from leaveout.kernel.trees import Ensemble
 from leaveout.models.trees.assemble import Sets, Tree, assemble, label_names
 
@@ -31,8 +32,7 @@ def of_sklearn(model: Any) -> Ensemble:
     """Return the trees of a fitted estimator."""
     name = type(model).__name__
     stem = name.removesuffix("Classifier").removesuffix("Regressor")
-    if not hasattr(model, "n_features_in_"):
-        raise TreesError("is not fitted, or is not a model of trees")
+    need(hasattr(model, "n_features_in_"), "is not fitted, or is not a model of trees")
     if stem == "HistGradientBoosting":
         return _of_histograms(model)
     if stem == "GradientBoosting" and name != stem:
@@ -49,8 +49,7 @@ def _of_mean(model: Any, estimators: list[Any], *, ordered: bool) -> Ensemble:
     """Read a tree, or a forest whose answer is the mean of its trees'."""
     outputs = model.n_outputs_
     classifies = hasattr(model, "classes_")
-    if classifies and outputs > 1:
-        raise TreesError(f"has {outputs} outputs; fit one classifier for each")
+    need(not classifies or outputs == 1, f"has {outputs} outputs; fit one classifier for each")
     # One row a node, of outputs and their classes.
     values = [each.tree_.value[:, 0, :] if classifies else each.tree_.value[:, :, 0]
               for each in estimators]  # fmt: skip
@@ -73,12 +72,11 @@ def _of_mean(model: Any, estimators: list[Any], *, ordered: bool) -> Ensemble:
 
 def _of_boosting(model: Any) -> Ensemble:
     """Read gradient boosting of trees that all see the same inputs, after a constant."""
-    if not isinstance(model.init_, str) and type(model.init_).__name__ not in (
-        "DummyClassifier", "DummyRegressor",
-    ):  # fmt: skip
-        raise TreesError(f"begins with {type(model.init_).__name__}; fit it with init=None")
-    if getattr(model.init_, "strategy", None) in ("stratified", "uniform"):
-        raise TreesError("begins with a random guess; fit it with init=None")
+    begins = type(model.init_).__name__
+    need(begins in ("str", "DummyClassifier", "DummyRegressor"),
+         f"begins with {begins}; fit it with init=None")  # fmt: skip
+    need(getattr(model.init_, "strategy", None) not in ("stratified", "uniform"),
+         "begins with a random guess; fit it with init=None")  # fmt: skip
     base = model._raw_predict_init(np.zeros((1, model.n_features_in_)))[0]
     trees = [
         _binary(each.tree_, model.learning_rate * each.tree_.value[:, 0, 0], score)
@@ -117,8 +115,8 @@ def _binary(tree: Any, values: Floats, score: int = 0) -> Tree:
 
 def _of_histograms(model: Any) -> Ensemble:
     base = np.asarray(model._baseline_prediction)
-    if base.dtype != np.float64 or base.size != model.n_trees_per_iteration_:
-        raise TreesError(f"begins with {base.dtype} of shape {base.shape}, expected float64")
+    need(base.dtype == np.float64 and base.size == model.n_trees_per_iteration_,
+         f"begins with {base.dtype} of shape {base.shape}, not float64; fit it again")  # fmt: skip
     features, sets = model.n_features_in_, Sets()
     categorical = np.zeros(features, bool)
     categories: list[NDArray[np.int64]] = []
@@ -135,8 +133,7 @@ def _of_histograms(model: Any) -> Ensemble:
     ]
     classifies = hasattr(model, "classes_")
     link = type(model._loss.link).__name__
-    if link not in _LINKS:
-        raise TreesError(f"has the link {link!r}, which is not supported")
+    need(link in _LINKS, f"has the link {link!r}; fit it with another loss")
     scores = base.size
     return Ensemble(
         assemble(trees, sets, scores, features),
@@ -152,13 +149,12 @@ def _of_histograms(model: Any) -> Ensemble:
 
 def _category_numbers(values: Any) -> NDArray[np.int64]:
     """Return categories as whole numbers, the missing one left out."""
-    if values.dtype.kind not in "biuf":
-        raise TreesError("has categories that are no numbers; number them 0, 1, ... and fit again")
+    cure = "number them 0, 1, ... and fit again"
+    need(values.dtype.kind in "biuf", f"has categories that are no numbers; {cure}")
     found: Floats = values.astype(np.float64)
     found = found[~np.isnan(found)]
-    if ((found != np.trunc(found)) | (found < 0) | (found >= _CATEGORIES)).any():
-        raise TreesError(f"has categories that are no whole numbers from 0 to {_CATEGORIES - 1}; "
-                         "number them 0, 1, ... and fit again")  # fmt: skip
+    need((found == np.trunc(found)) & (found >= 0) & (found < _CATEGORIES),
+         f"has categories that are no whole numbers below {_CATEGORIES}; {cure}")  # fmt: skip
     return np.asarray(found, np.int64)
 
 

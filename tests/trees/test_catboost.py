@@ -99,6 +99,15 @@ def test_scores_are_those_of_the_library(
     compare(model, of_model(model), seed, missing=missing)
 
 
+def test_single_rows_are_answered_as_many_are():
+    for policy in ("SymmetricTree", "Lossguide"):
+        model = train(1, "MultiClass", rounds=30, depth=4, grow_policy=policy)
+        found = of_model(model)
+        X = hard_inputs(found, np.random.default_rng(0), 200, huge=1e38)
+        alone = [model.predict(row[None], prediction_type="RawFormulaVal")[0] for row in X]
+        assert np.array_equal(found.scores(X), alone)
+
+
 @pytest.mark.parametrize("scale", [0.5, 3.3])
 def test_sums_are_scaled_before_the_bias_is_added(scale):
     model = train(1, "RMSE", rounds=8)
@@ -175,7 +184,7 @@ FLOAT = ("features_info", "float_features", 0)
         (set_at(*TREE, "splits", 0, "float_feature_index", 9), "which does not exist"),
         (set_at(*TREE, "leaf_values", [1.0]), "leaf_values"),
         (set_at(*TREE, "leaf_values", 0, float("nan")), "damaged"),
-        (set_at(*TREE, "splits", []), "leaf_values"),
+        (set_at(*TREE, "splits", []), "differ in their scores"),
         (set_at("oblivious_trees", []), "no trees"),
         (set_at("trees", []), "or both"),
         (set_at("scale_and_bias", [1, [0, 0, 0]]), "scale_and_bias"),

@@ -43,7 +43,7 @@ def train(seed, link="logit", *, missing=True, categories=False, interactions=1,
 
 
 def compare(model, found, seed, rows=1000):
-    X = hard_inputs(found, np.random.default_rng(seed), rows, huge=1e308, categorical=False)
+    X = hard_inputs(found, np.random.default_rng(seed), rows, huge=1e308)
     scores = found.scores(X)
     assert np.array_equal(scores, model._predict_score(X).reshape(rows, -1))
     if found.labels:
@@ -107,7 +107,7 @@ def set_at(*keys):
         (set_at("ebm", "news", 1), "news"),
         (set_at("version", "2.0"), "version '2.0'"),
         (set_at("ebm", "outputs", 0, "link", "vlogit"), "'vlogit' is not supported"),
-        (set_at("ebm", "outputs", 0, "link", "identity"), "do not fit"),
+        (set_at("ebm", "outputs", 0, "link", "identity"), "does not fit its task"),
         (set_at("ebm", "outputs", 0, "classes", ["a"]), "1 labels"),
         (set_at("ebm", "intercept", [0.0, 1.0]), "2 intercepts"),
         (set_at("ebm", "features", 0, "name", "feature_0001"), "two features have one name"),

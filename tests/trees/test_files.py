@@ -93,10 +93,10 @@ def test_arrays_that_are_no_trees_are_refused(tmp_path, ensemble, change, messag
     [
         ({"labels": ("a", "a", "b")}, "two labels"),
         ({"labels": ("a", "b")}, "2 labels of 3 scores"),
-        ({"names": ("a",)}, "1 names of 3"),
+        ({"names": ("a",)}, "has 1 names"),
         ({"divisor": 0}, "'divisor'"),
         ({"tie": -1.0}, "'tie'"),
-        ({"link": "odd"}, "the link is 'odd'"),
+        ({"link": "odd"}, "the link 'odd'"),
         ({"features": 1}, "a feature that does not exist"),
     ],
 )
