@@ -477,7 +477,9 @@ class _Question:
         place += f", node {at - search.sides[0].root(tree)}"
         one, other = first.nodes, second.nodes
         if one.feature[at] != other.feature[to]:
-            asked = [self._asked(nodes.feature[node]) for nodes, node in ((one, at), (other, to))]
+            asked = [
+                self._name_question(nodes.feature[node]) for nodes, node in ((one, at), (other, to))
+            ]
             return f"{place}: the first model {asked[0]}, the second {asked[1]}"
         feature = int(one.feature[at])
         name, value = self._names[feature], float(point[feature])
@@ -507,7 +509,7 @@ class _Question:
             return ": < in one model is <= in the other"
         return ""
 
-    def _asked(self, feature: int) -> str:
+    def _name_question(self, feature: int) -> str:
         return f"asks for {self._names[feature]}" if feature >= 0 else "has a leaf"
 
 

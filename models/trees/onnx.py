@@ -142,9 +142,9 @@ class _Graph:
             one, other = sums[0], answer.scores
             if one.trees is not other.trees or not np.array_equal(one.base, other.base):
                 refuse("has labels of other scores than it returns")
-        return self._written(answer, sums[0] if sums else answers[0].scores)
+        return self._make_ensemble(answer, sums[0] if sums else answers[0].scores)
 
-    def _written(self, answer: _Answer | None, shown: _Sum) -> Ensemble:
+    def _make_ensemble(self, answer: _Answer | None, shown: _Sum) -> Ensemble:
         scores = answer.scores if answer is not None else shown
         if scores.steps > 1:
             refuse("changes its scores several times", "export the trees by themselves")

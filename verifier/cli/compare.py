@@ -21,7 +21,8 @@ def compare(
         Path,
         typer.Argument(
             metavar="ONE",
-            help="A model of trees: XGBoost (JSON, UBJSON), LightGBM (text) or ONNX.",
+            help="A model of trees: XGBoost (JSON, UBJSON), LightGBM (text), CatBoost or EBM "
+            "(JSON), or ONNX.",
             show_default=False,
         ),
     ],
