@@ -96,6 +96,8 @@ class Comparison:
     difference : float
         The scores of any two inputs of the set are proved to differ by no more, rounding included.
         Infinite if nothing is proved.
+    closeness : float
+        Answers of both can differ only where two labels' scores are no further apart.
     tolerance : float or None
         What was asked for; None: equal up to rounding.
     example : Example or None
@@ -113,6 +115,7 @@ class Comparison:
     verdict: str
     inputs: str
     difference: float
+    closeness: float
     tolerance: float | None
     example: Example | None
     rows: RowsFound | None
@@ -321,7 +324,7 @@ class _Question:
             note = f"{refusals[0].library} refuses missing values, so that they are no inputs"
             return replace(rest, notes=(note, *rest.notes))
         if rest.verdict == "refuted":
-            return replace(rest, difference=found.difference)
+            return replace(rest, difference=found.difference, closeness=found.closeness)
         scores = f"scores differ by at most {rest.difference:.3g}"
         note = f"without missing values: {rest.verdict}, {scores}"
         return replace(found, notes=(*found.notes, note))
@@ -350,14 +353,14 @@ class _Question:
         )
         search = Search(self.ensembles, view, domain, lambda: self._deadline.over, rows=self._rows)
         found = search.run(self._tolerance)
-        rows = self._compare_rows(search, found, inputs)
+        rows = self._compare_rows(search, inputs)
         point = found.point
         is_bare = (
             first.link != second.link and view == View() and not (first.labels and second.labels)
         )
         if is_bare and point is None:
             point = domain.snap(np.zeros((1, first.features)))[0]
-        example = None if point is None else self._example(search, view, found, point, inputs)
+        example = None if point is None else self._example(search, view, found, point)
         verdict = "refuted" if is_bare else self._verdict(found, example)
         notes = self._notes(found, verdict)
         if example is not None and not all(each.expected for each in example.replays):
@@ -370,6 +373,7 @@ class _Question:
             verdict,
             inputs,
             found.bound,
+            2.0 * found.bound + search.ties,
             self._tolerance,
             example if keeps or verdict == "unknown" else None,
             rows,
@@ -383,7 +387,10 @@ class _Question:
         if self._tolerance is None:
             if found.same:
                 return "proved"
-            return "refuted" if example is not None else "unknown"
+            is_seen = example is not None and (
+                example.difference > 0 or example.answers[0] != example.answers[1]
+            )
+            return "refuted" if is_seen else "unknown"
         if found.bound <= self._tolerance:
             return "proved"
         is_example = example is not None and example.difference > self._tolerance
@@ -413,7 +420,7 @@ class _Question:
             )
         return tuple(notes)
 
-    def _compare_rows(self, search: Search, found: Difference, inputs: str) -> RowsFound | None:
+    def _compare_rows(self, search: Search, inputs: str) -> RowsFound | None:
         if self._rows is None:
             return None
         X = self._rows.astype(np.float32).astype(np.float64) if inputs == "float32" else self._rows
@@ -422,7 +429,7 @@ class _Question:
         if not (first.labels and second.labels):
             return RowsFound(len(X), int((gap > explained).sum()), 0, 0, float(gap.max(initial=0)))
         differs = first.answers(X) != second.answers(X)
-        near = ~differs & (_margins(first, X) <= 2.0 * search.rounding + gap)
+        near = ~differs & (_margins(first, X) <= 2.0 * (search.rounding + gap) + search.ties)
         return RowsFound(
             len(X),
             int((gap > explained).sum()),
@@ -431,9 +438,7 @@ class _Question:
             float(gap.max(initial=0.0)),
         )
 
-    def _example(
-        self, search: Search, view: View, found: Difference, point: Floats, inputs: str
-    ) -> Example:
+    def _example(self, search: Search, view: View, found: Difference, point: Floats) -> Example:
         scores = [each.scores(point[None]) for each in self.ensembles]
         seen = [view.of(which, each)[0] for which, each in enumerate(scores)]
         answers = [
@@ -460,7 +465,7 @@ class _Question:
             return f"{first.link} follows the sum in the first model, {second.link} in the second"
         if found.pair is None:
             bases = [side.base for side in search.sides]
-            if not np.allclose(*bases, rtol=1e-6, atol=0.0):
+            if not np.allclose(bases[0], bases[1], rtol=1e-6, atol=0.0):
                 return f"the base values are {_numbers(bases[0])} and {_numbers(bases[1])}"
             if first.center != second.center and first.labels and second.labels:
                 return (
@@ -559,7 +564,10 @@ def _lines(found: Comparison) -> list[str]:
     )
     example = found.example
     if example is None and found.verdict == "proved" and found.labels:
-        lines.append(f"{'answers':<10}can differ only where two labels are that close")
+        lines.append(
+            f"{'answers':<10}can differ only where two labels' scores are within "
+            f"{found.closeness:.3g}"
+        )
     if example is not None:
         lines += _example_lines(found, example)
     if found.rows is not None:

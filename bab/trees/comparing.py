@@ -65,7 +65,8 @@ class View:
         found = ensemble.rounding()[None]
         column = self.column[which]
         if column >= 0:
-            found = found[:, column : column + 1]
+            # Both scores sum to a number, up to this.
+            found = found[:, column : column + 1] + _NEAR
         elif column == -2:
             found = found.sum(axis=1, keepdims=True)
         return np.asarray(found[0] * self.scale[which])
@@ -190,6 +191,16 @@ class Comparison:
         """How far the rounding of both sums can move their difference."""
         parts = [self._view.rounding(which, each) for which, each in enumerate(self._ensembles)]
         return float((parts[0] + parts[1]).max())
+
+    @property
+    def ties(self) -> float:
+        """How close labels can be for the libraries to answer either, whatever the scores."""
+        ties = [
+            each.tie * scale for each, scale in zip(self._ensembles, self._view.scale, strict=True)
+        ]
+        single = all(len(each.base) == 1 for each in self._ensembles)
+        centers = [each.center for each in self._ensembles]
+        return sum(ties) + (abs(centers[0] - centers[1]) if single else 0.0)
 
     def gaps(self, X: Floats) -> tuple[Floats, Floats]:
         """Return how far exact sums are apart at inputs, and what rounding of leaves explains."""

@@ -286,6 +286,8 @@ def test_the_command(files, tmp_path):
     answer = json.loads(target.read_bytes())
     assert answer["verdict"] == "refuted"
     assert 0.5 < answer["example"]["input"][0] <= 0.75
+    assert json.loads(command(one, other, "--json", "-").output) == answer
+    assert "name another file" in str(command(one, other, "--json", one).exception)
     table = tmp_path / "rows.csv"
     table.write_text("id,a,b\nx,0.1,1\ny,0.2,\n")
     assert command(one, other, "--data", table, "--drop", "id").exit_code == 0

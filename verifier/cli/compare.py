@@ -70,8 +70,12 @@ def compare(
     ] = None,
     time: Annotated[float, typer.Option(help="Time limit in seconds.", min=0)] = 60.0,
     json: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write the answer as JSON.", show_default=False),
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the answer as JSON; '-' is standard output.",
+            show_default=False,
+        ),
     ] = None,
     sep: Separator = "",
     decimal: Decimal = ".",
@@ -96,6 +100,8 @@ def compare(
     from leaveout.verifier.compare import compare as compare_models
     from leaveout.verifier.compare import read_box, read_rows
 
+    if json in {str(one), str(other), str(data)}:
+        raise TreesError(f"--json {json}: is read; name another file")
     if data is not None and no_missing:
         raise TreesError("--no-missing: the columns of --data tell which values can be missing")
     rows = None
@@ -111,11 +117,11 @@ def compare(
         tolerance=tolerance,
         seconds=time,
     )
-    if json is not None:
+    if json not in (None, "-"):
         try:
-            write_whole(json, found.to_json())
+            write_whole(Path(json), found.to_json())
         except OSError as error:
             raise TreesError(f"--json {json}: cannot write: {error.strerror}") from None
     with reader_may_leave():
-        sys.stdout.write(f"{found}\n")
+        sys.stdout.write(f"{found.to_json().decode() if json == '-' else found}\n")
     raise typer.Exit(found.exit_code)
