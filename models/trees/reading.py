@@ -33,7 +33,7 @@ def read_trees(path: str | Path) -> Ensemble:
     Parameters
     ----------
     path : str or Path
-        XGBoost's JSON or UBJSON, LightGBM's text, CatBoost's JSON, an EBM's JSON, or what
+        XGBoost's JSON or UBJSON, LightGBM's text, CatBoost's JSON, an EBM's JSON, ONNX, or what
         `write_trees` wrote.
 
     Returns
@@ -85,9 +85,16 @@ _LIBRARIES: dict[str, Callable[[Any], Ensemble]] = {
     "catboost": catboost.of_catboost,
     "interpret": ebm.of_ebm,
     "lightgbm": lightgbm.of_lightgbm,
+    "onnx": lambda model: _read_onnx(model.SerializeToString()),
     "sklearn": sklearn.of_sklearn,
     "xgboost": xgboost.of_xgboost,
 }
+
+
+def _read_onnx(data: bytes) -> Ensemble:
+    from leaveout.models.trees.onnx import read_onnx
+
+    return read_onnx(data)
 
 
 def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
@@ -104,12 +111,14 @@ def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
             return catboost.read_json
     if data.startswith(lightgbm.START):
         return lightgbm.read_text
+    if b"TreeEnsemble" in data and b"ai.onnx.ml" in data:
+        return _read_onnx
     for start, cure in _NOT_READ.items():
         if data.startswith(start):
             raise TreesError(cure)
     raise TreesError(
         "is not a model of trees that can be read; save it as XGBoost's JSON or UBJSON, "
-        "LightGBM's text, or CatBoost's or interpret's JSON"
+        "LightGBM's text, CatBoost's or interpret's JSON, or ONNX"
     )
 
 

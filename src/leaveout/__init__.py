@@ -10,8 +10,9 @@ from leaveout.version import VERSION
 if TYPE_CHECKING:
     from leaveout.models.train import leave_one_out
     from leaveout.verifier import Report, verify
+    from leaveout.verifier.compare import compare
 
-__all__ = ["Report", "__version__", "leave_one_out", "verify"]
+__all__ = ["Report", "__version__", "compare", "leave_one_out", "verify"]
 
 __version__ = VERSION
 
@@ -32,6 +33,10 @@ def __getattr__(name: str) -> object:
         import leaveout.verifier as verifier
 
         return getattr(verifier, name)
+    if name == "compare":
+        from leaveout.verifier.compare import compare
+
+        return compare
     if name == "leave_one_out":
         from leaveout.models.boosting import leave_one_out
 

@@ -15,6 +15,7 @@ from leaveout.models import load_family, load_network
 from leaveout.models.votes import Ballots, write_ballots
 
 from support.files import write_question
+from support.onnx_trees import one_question
 
 # The family whose columns the page on the guard names.
 CLINIC = ROOT / "examples" / "breast_cancer" / "family"
@@ -71,6 +72,11 @@ def names(page: str, folder: Path) -> dict[str, object]:
         family = load_family(folder / "family.npz", load_network(folder / "full.onnx"))
         weights, biases = list(family.parameters.values())[:2]
         return {"weights": weights, "biases": biases, "removed": family.removed}
+    if page == "docs/compare.md":
+        files = folder / "model.onnx", folder / "exported.onnx"
+        for path, threshold in zip(files, (0.5, 0.25)):
+            path.write_bytes(one_question(threshold))
+        return {"model": files[0], "exported": files[1]}
     if page == "docs/poisoning.md":
         import torch
 

@@ -22,6 +22,7 @@ from leaveout.verifier.cli.app import app
 from support import children, networks
 from support.cases import question
 from support.files import write_question
+from support.onnx_trees import one_question
 from support.served import Asker
 from support.watched import Watched
 
@@ -44,6 +45,7 @@ RUNS = {
         ["verify", "test.spec", "--engine", "lucid", "--time", 5],
     ],
     "check": [["check", "c.cert"]],
+    "compare": [["compare", "t.onnx", "t.onnx", "--json", "compared.json"]],
     "report": [["report", "r.json", "-o", "r.html"]],
     "rows": [["rows", "r.json", "--csv", "rows.csv"]],
     "attest": [["attest", "--new-key", "me"], ["attest", "r.json", "--key", "me.key"]],
@@ -107,6 +109,7 @@ def place(tmp_path):
     write_question(folder)
     rng = np.random.default_rng(0)
     onnx.save(networks.dense(rng, (5, 8, 2)), folder / "n.onnx")
+    (folder / "t.onnx").write_bytes(one_question(0.5))
     X = rng.random((80, 5), dtype=np.float32)
     y = (X[:, 0] > 0.5).astype(int)
     np.savez(folder / "d.npz", X_train=X[:50], y_train=y[:50], X_test=X[50:], y_test=y[50:])

@@ -11,6 +11,7 @@ import typer
 from leaveout.verifier.cli.attest import attest
 from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
+from leaveout.verifier.cli.compare import compare
 from leaveout.verifier.cli.fmt import fmt
 from leaveout.verifier.cli.forest import forest
 from leaveout.verifier.cli.functions import functions
@@ -62,6 +63,7 @@ def root(
 
 app.command()(verify)
 app.command()(check)
+app.command()(compare)
 app.command()(attest)
 app.command()(fmt)
 app.command()(train)

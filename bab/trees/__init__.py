@@ -1,0 +1,1 @@
+"""Two ensembles of trees: where they differ, and by how much."""
