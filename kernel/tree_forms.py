@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -96,7 +97,7 @@ class TreePoints:
     def check(
         self,
         proof: Mapping[str, Array],
-        report: Callable[[int, int], None] = lambda done, all: None,
+        report: Callable[[int, int], None] = lambda done, total: None,
     ) -> int:
         """Prove it; count the leaves of the trees of boxes."""
         self._hold()
@@ -234,7 +235,7 @@ class _Walk:
             padding += np.abs(own) @ (e.rounding() + e.tie)
             most = np.abs(e.base)
             rows = e.first_leaves()
-            for begin, end in zip(rows[:-1], rows[1:], strict=True):
+            for begin, end in pairwise(rows):
                 most = most + np.abs(e.nodes.values[begin:end]).max(axis=0)
             size = size + np.abs(own) @ most
         ends = [np.maximum(np.abs(box.lower), np.abs(box.upper)) for box in self.claim.boxes]
@@ -275,9 +276,9 @@ class _Walk:
                 )
                 for k, feature in enumerate(at.tolist()):
                     if self.asked[feature]:
-                        left = np.zeros(kinds.shape[1], np.bool_)
-                        left[self._which(feature, rows[:, k])] = True
-                        kinds[feature] &= left
+                        there = np.zeros(kinds.shape[1], np.bool_)
+                        there[self._which(feature, rows[:, k])] = True
+                        kinds[feature] &= there
         for _ in range(_PASSES):
             before = low.copy(), high.copy()
             for k, form in enumerate(self.forms):
@@ -294,9 +295,9 @@ class _Walk:
         for less, more in self.relations:
             missing[less] = missing[more] = missing[less] & missing[more]
             high[less], low[more] = min(high[less], high[more]), max(low[more], low[less])
-            if self.asked[less] and self.asked[more] and (more, less) in self.relations:
-                if np.array_equal(self.values[less], self.values[more]):
-                    kinds[less] = kinds[more] = kinds[less] & kinds[more]
+            equal = (more, less) in self.relations and self.asked[less] and self.asked[more]
+            if equal and np.array_equal(self.values[less], self.values[more]):
+                kinds[less] = kinds[more] = kinds[less] & kinds[more]
 
     def _tighten(self, k: int, low: Floats, high: Floats) -> None:
         """Narrow the features of a condition on features alone."""
@@ -329,17 +330,18 @@ class _Walk:
         for n, (*_, own) in enumerate(rows):
             leaves[n, : len(own)] = own
         weights = np.zeros((len(rows), len(self.forms)))
-        for group, sides in enumerate(self.groups):
+        for group, pair in enumerate(self.groups):
             at = np.flatnonzero(of == group)
-            for k, a in enumerate(sides):
+            for k, a in enumerate(pair):
                 if a >= 0:
                     e = self.claim.applications[a][0]
                     weights[at] += e.nodes.values[leaves[at, k]] @ factors[a].T / e.divisor
-        return Cells(
-            *(np.array([getattr(each, name) for each in states])
-              for name in ("low", "high", "missing", "kinds")),
-            np.array([tree for _, tree, *_ in rows]), of, leaves, weights,
-        )  # fmt: skip
+        low, high, missing, kinds = (
+            np.array([getattr(each, name) for each in states])
+            for name in ("low", "high", "missing", "kinds")
+        )
+        tree_of = np.array([tree for _, tree, *_ in rows])
+        return Cells(low, high, missing, kinds, tree_of, of, leaves, weights)
 
     def _descend(
         self, start: State, roots: tuple[tuple[int, int], ...]

@@ -234,7 +234,8 @@ class ByRowRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 FileKind = Literal[
     "specification", "included specification", "network", "weights", "family", "member", "forest",
-    "linear", "trees", "columns", "ballots", "service", "audit", "bounds", "rows", "given rows", "file",
+    "linear", "trees", "columns", "ballots", "service", "audit", "bounds", "rows", "given rows",
+    "file",
 ]  # fmt: skip
 """What a file is: ``weights`` lie beside a network, ``columns`` beside a forest or a linear model,
 ``bounds`` are what a guard rests on, ``rows`` are named by the specification, ``given rows`` by

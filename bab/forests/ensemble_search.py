@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,9 @@ class Point:
     value: float  # the least goal, or infinity without goals
 
 
-Replay = Callable[[Sequence[Floats]], Point | None]
+P = TypeVar("P", bound=Point)
+
+Replay = Callable[[Sequence[Floats]], P | None]
 """Evaluates points as the models do; None where they are no counter-example."""
 
 
@@ -162,11 +164,11 @@ def _groups_of(sums: Sums) -> list[tuple[Longs, Codes]]:
     return found
 
 
-class Search:
+class Search(Generic[P]):
     """The search for a target."""
 
     def __init__(
-        self, target: Target, replay: Replay, *, floor: float = -math.inf, gap: float = 1e-3,
+        self, target: Target, replay: Replay[P], *, floor: float = -math.inf, gap: float = 1e-3,
         deadline: Deadline, progress: ProgressCallback | None = None, trail: Trail | None = None,
     ) -> None:  # fmt: skip
         self.target, self.replay, self.deadline, self.gap = target, replay, deadline, gap
@@ -191,7 +193,7 @@ class Search:
         self.uses = np.zeros((len(trees.roots) - 1, len(sums.first)), np.bool_)
         inner = trees.feature >= 0
         self.uses[owner[inner], trees.feature[inner]] = True
-        self.best: Point | None = None
+        self.best: P | None = None
         self.solved, self.tick, self.told = 0, 0, -math.inf
         self.heap: list[tuple[float, int, _Box]] = []
         self.left_open = -math.inf  # the greatest bound of settled boxes that stay open
@@ -207,7 +209,7 @@ class Search:
         value = self.best.value
         return max(self.floor, value + max(1e-12, self.gap * abs(value) / (1.0 + self.gap)))
 
-    def run(self) -> SearchResult[Point]:
+    def run(self) -> SearchResult[P]:
         """Search until the bounds meet, time is up, or Ctrl-C."""
         start, interrupted = time.perf_counter(), False
         try:
@@ -444,8 +446,7 @@ class Search:
             del rows[mark:]
         a, n = self.sums.trees.source[node].tolist()
         self.trail.node[box.number] = a, n
-        again = self._halves(box, node)
-        return again
+        return self._halves(box, node)
 
     def _critical(self, box: _Box) -> int:
         """Return the column by which a box is to be split."""
@@ -553,7 +554,7 @@ class Search:
         waiting = -self.heap[0][0] if self.heap else -math.inf
         return max(waiting, self.left_open, self._lower())
 
-    def _result(self, seconds: float, interrupted: bool) -> SearchResult[Point]:
+    def _result(self, seconds: float, interrupted: bool) -> SearchResult[P]:
         lower, upper = self._lower(), self._upper()
         if not self.is_complete:
             upper = math.inf if not self.heap else upper

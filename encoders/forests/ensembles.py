@@ -20,7 +20,7 @@ from leaveout.kernel.trees import Ensemble
 Words = NDArray[np.uint64]
 Relation = tuple[int, int, int, int]
 Domain = tuple[Codes, Words, Longs]
-"""Ordered and special codes of each variable, and pairs of variables, the first at most the second."""
+"""Ordered and special codes of each variable; pairs, the first of which is not above the second."""
 
 _UNIT = 2.0**-52
 _LEAST = 1e-300
@@ -197,9 +197,8 @@ def _same_domain(
         return False
     one, other = group.get(a), group.get(b)
     if one is None and other is None:
-        return max(boxes[p].lower[i], boxes[q].lower[j]) <= min(
-            boxes[p].upper[i], boxes[q].upper[j]
-        )
+        low = max(boxes[p].lower[i], boxes[q].lower[j])
+        return bool(low <= min(boxes[p].upper[i], boxes[q].upper[j]))
     if one is None or other is None or not np.array_equal(one[1].values, other[1].values):
         return False
     pairs = zip(one[1].columns.tolist(), other[1].columns.tolist(), strict=True)
@@ -207,8 +206,8 @@ def _same_domain(
 
 
 def _comparable(
-    box: Box, variable: Sequence[Longs], below: Sequence[Relation], categories: Mapping[int, Floats],
-    absent: Bools,
+    box: Box, variable: Sequence[Longs], below: Sequence[Relation],
+    categories: Mapping[int, Floats], absent: Bools,
 ) -> list[tuple[int, int]]:  # fmt: skip
     """Return the variables one of which is at most the other, where both are cut alike."""
     listed = set(box.discrete.tolist())

@@ -281,9 +281,10 @@ def read_tree_points(part: ClaimPart, shelf: Shelf) -> Points:
         boxes.append(read_box(box, own[0].ensemble.features, str(own[0].path), single=False))
     if part.reals or any(case.inside or case.sums or case.near for case in part.cases):
         raise Rejected("a claim about trees with the layout of one about networks")
+    reads = zip(applied, part.applications, strict=True)
     claim = TreePoints(
-        tuple((one.ensemble, each.point) for one, each in zip(applied, part.applications, strict=True)),
-        tuple(boxes), part.missing, tuple(map(_case, part.cases)),
+        tuple((one.ensemble, each.point) for one, each in reads), tuple(boxes), part.missing,
+        tuple(map(_case, part.cases)),
         tuple(tuple(form.strict for form in (*c.goals, *c.conditions)) for c in part.cases),
         part.upper, part.decides,
     )  # fmt: skip

@@ -107,9 +107,9 @@ class PointsSubject:
         for name, inputs in zip(self._points, self.points.inputs, strict=True):
             for line in inputs.lines():
                 yield f"of {name}, {line}"
-        for name, own in zip(self._points, part.missing, strict=False):
-            if own:
-                yield f"of {name}, features {', '.join(map(str, own))} may also be missing (NaN)"
+        for name, absent in zip(self._points, part.missing, strict=False):
+            if absent:
+                yield f"of {name}, features {', '.join(map(str, absent))} may also be missing (NaN)"
 
     @property
     def _model(self) -> str:

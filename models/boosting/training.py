@@ -38,7 +38,7 @@ MEMBERS = "members.npz"
 Learner = Literal["hist", "lightgbm", "xgboost"]
 
 Fit = Callable[..., Any]
-"""``fit(X, y)`` or ``fit(X, y, seed)`` returns a fitted model of XGBoost, LightGBM, CatBoost or scikit-learn."""
+"""``fit(X, y)`` or ``fit(X, y, seed)`` returns a fitted model of a library of trees."""
 
 Tell = Callable[[int, int], None]
 """Receives how many models are trained, and of how many."""

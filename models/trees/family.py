@@ -386,7 +386,9 @@ def _checked(arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ensemb
     for name in ("threshold", "missing_left", "set"):
         expect(len(arrays[name]) == count, f"{name!r} has not one entry a question")
     spread = {"threshold": np.float64, "missing_left": np.bool_, "set": np.int32}
-    full = {name: np.zeros(len(feature), kind) for name, kind in spread.items()}
+    full: dict[str, NDArray[Any]] = {
+        name: np.zeros(len(feature), kind) for name, kind in spread.items()
+    }
     full["set"][:] = -1
     for name, array in full.items():
         array[inner] = arrays[name]

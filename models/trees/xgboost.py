@@ -257,7 +257,8 @@ def _tree(tree: _Tree, score: int, weight: float, sets: Sets) -> Tree:
          "size_leaf_vector is above 1; train with one_output_per_tree")  # fmt: skip
     left, right = (np.array(s, np.int64) for s in (tree.left_children, tree.right_children))
     size = len(left)
-    sizes = {len(right), *map(len, (tree.split_indices, tree.split_conditions, tree.default_left))}
+    sizes = {len(each) for each in (right, tree.split_indices, tree.split_conditions)}
+    sizes.add(len(tree.default_left))
     expect(sizes == {size} and size > 0, "its arrays differ in length")
     expect(size == whole(tree.tree_param.num_nodes, "num_nodes"), "num_nodes is not its size")
     leaf = left < 0

@@ -68,7 +68,7 @@ def random_ensemble(
 def every_point(
     boxes: Sequence[Box], missing: Sequence[NDArray[np.bool_]], most: int
 ) -> tuple[Floats, ...] | None:  # fmt: skip
-    """Return a point of every cell of each box, with all of the other; None if there are too many."""
+    """Return points, one of every cell of each box with all of the others; None if too many."""
     axes: list[list[float]] = []
     for box, flags in zip(boxes, missing, strict=True):
         for i in range(box.dimension):

@@ -108,7 +108,7 @@ class Drawn:
         return tuple(conditions), tuple(forms[:many])
 
     def truth(self) -> float | None:
-        """Return the greatest least goal of a counter-example; None if there are too many points."""
+        """Return the greatest least goal of a counter-example; None if there are too many."""
         points = every_point(self.boxes, self.missing, _MOST)
         if points is None or not len(points[0]):
             return None
@@ -200,7 +200,7 @@ def test_the_kernel_accepts_no_false_claim(seed: int, data: st.DataObject) -> No
     if truth is None or truth == -math.inf:
         return
     trail = Trail()
-    question, found = drawn.search(trail)
+    question, _ = drawn.search(trail)
     forms = len(drawn.case.goals) + len(drawn.case.conditions)
     proof = question.proof(trail, forms)
     false = -1.0

@@ -76,9 +76,7 @@ def train(
             help="hist (scikit-learn's HistGradientBoostingClassifier), lightgbm or xgboost.",
         ),
     ] = "hist",
-    number: Annotated[
-        int, typer.Option("--trees", metavar="N", help="Rounds of boosting.")
-    ] = 100,
+    number: Annotated[int, typer.Option("--trees", metavar="N", help="Rounds of boosting.")] = 100,
     leaves: Annotated[int, typer.Option(metavar="N", help="Most leaves of a tree.")] = 31,
     rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
     members: Annotated[

@@ -606,7 +606,7 @@ class _Points(StatementCheck[FormulaJob]):
         widths = [box.dimension for box in job.boxes]
         if [len(each) for each in points] != widths:
             return None
-        values = []
+        values: list[float] = []
         for asked in self._asked_cases:
             if asked.trees and asked.label == result.label:
                 values += _replayed_in_trees(asked, job, points)

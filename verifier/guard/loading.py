@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from leaveout.bab.native.files.manifest_parts import box_digest, earlier_digest
 from leaveout.errors import GuardError
 from leaveout.files import settle, why_unread
-from leaveout.models.family import FAMILY
 from leaveout.models.boosting.training import COLUMNS as TREE_COLUMNS
 from leaveout.models.boosting.training import MEMBERS, TREES
+from leaveout.models.family import FAMILY
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.classifier import Rows
 from leaveout.models.forest.columns import COLUMNS, FOREST

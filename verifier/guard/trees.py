@@ -97,7 +97,9 @@ class TreesSubject(TableSubject):
         if not whole.labels:
             raise GuardError(f"{folder / TREES}: a regression answers with numbers, not labels")
         if not (folder / MEMBERS).exists():
-            raise GuardError(f"{folder / MEMBERS}: no such file; train it with leaveout trees train")
+            raise GuardError(
+                f"{folder / MEMBERS}: no such file; train it with leaveout trees train"
+            )
         digest = digest_of(folder / TREES)
         family = read_tree_family(folder / MEMBERS, whole, digest)
         columns = None

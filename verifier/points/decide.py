@@ -6,13 +6,12 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from msgspec import structs
 
 from leaveout.bab import Progress, SearchResult
-from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import BELOW, Claims, tune_ascents
 from leaveout.bab.native.explorer import Group
@@ -162,16 +161,18 @@ class Decision:
         self.clock = clock.part(len(self.questions))
         self.checkpoints, self.progress = checkpoints, context.progress
         self.lower, self.upper = -math.inf, -math.inf
-        self.best: tuple[Asked, Found] | None = None
-        self.open: list[SearchResult[Found]] = []
+        self.best: tuple[Asked, Any] | None = None
+        self.open: list[SearchResult[Any]] = []
         self.traces: list[TraceRecord] = []
         self.groups: list[GroupsRecord] = []
 
     @property
     def decides(self) -> bool:
+        """Whether the statement is a guarantee."""
         return isinstance(self.job.statement, Guarantee)
 
     def result(self) -> Result:
+        """Return the result."""
         in_turn(
             self.questions,
             self.solve,
@@ -183,7 +184,8 @@ class Decision:
         )
         return self._record()
 
-    def solve(self, asked: Asked, floor: float) -> SearchResult[Found]:
+    def solve(self, asked: Asked, floor: float) -> SearchResult[Any]:
+        """Search a question, above what is known of the others."""
         if not asked.cases:
             self.clock.skip(1)
             return self.take(asked, unsearched_result(-math.inf, closed=True))
@@ -217,7 +219,7 @@ class Decision:
             self.traces += [course] if course is not None and not self.decides else []
         return self.take(asked, found)
 
-    def _group(self, asked: Asked, found: SearchResult[Found], groups: list[Group]) -> None:
+    def _group(self, asked: Asked, found: SearchResult[Any], groups: list[Group]) -> None:
         """Store the members that the bound rests on."""
         ((_, family),) = asked.shared
         record = groups_record(
@@ -229,7 +231,8 @@ class Decision:
         )
         self.groups += [record] if record.groups else []
 
-    def take(self, asked: Asked, found: SearchResult[Found]) -> SearchResult[Found]:
+    def take(self, asked: Asked, found: SearchResult[Any]) -> SearchResult[Any]:
+        """Record what was found out about a question."""
         if found.witness is not None and found.lower > self.lower:
             self.lower, self.best = found.lower, (asked, found.witness)
         self.upper = max(self.upper, found.upper)
@@ -237,13 +240,14 @@ class Decision:
             self.open.append(found)
         return found
 
-    def _take_unsearched(self, asked: Asked, own: Claims) -> SearchResult[Found]:
+    def _take_unsearched(self, asked: Asked, own: Claims) -> SearchResult[Any]:
         """Record what is known of a question that was not searched."""
         upper = own.most
         closed = upper < 0.0 if self.decides else upper <= self.lower
         return self.take(asked, unsearched_result(upper, closed=closed))
 
     def tell(self, progress: Progress, lower: float, upper: float) -> None:
+        """Report progress with the bounds of all questions."""
         if self.progress is None:
             return
         shown = replace(
@@ -300,6 +304,7 @@ class Decision:
         return f"{kind}: {detail}"
 
     def example(self) -> ExampleRecord | None:
+        """Return the worst counter-example."""
         if self.best is None:
             return None
         asked, found = self.best
@@ -361,7 +366,7 @@ class _Named:
         return point_words(self.manifest, np.asarray(values, np.float32))
 
 
-def unsearched_result(upper: float, *, closed: bool) -> SearchResult[Found]:
+def unsearched_result(upper: float, *, closed: bool) -> SearchResult[Any]:
     """Return what is known of a question without a search."""
     return SearchResult(
         label=-1,
@@ -393,6 +398,7 @@ def in_words(
     ids: Mapping[str, str] = _NO_IDS,
     named: _Named = _Named(None),
 ) -> str:
+    """Return a counter-example in a sentence."""
     at = _digits([*points.values()])
     where = "; ".join(f"{name} = {named.point(values, at)}" for name, values in points.items())
     # As many digits as tell the label that wins from the others.

@@ -356,13 +356,13 @@ class _Loader:
                 self.body, f"this claim splits into {error}", "split it into several guarantees"
             ) from None
         trees = tuple(
-            TreesAt(model, *where)
-            for model, *where in reader.applications
+            TreesAt(model, point, name)
+            for model, point, name in reader.applications
             if isinstance(model, TreeModel)
         )
         applications = tuple(
-            Application(model, *where)
-            for model, *where in reader.applications
+            Application(model, point, name)
+            for model, point, name in reader.applications
             if isinstance(model, Network)
         )
         known = {

@@ -50,7 +50,7 @@ class TreeQuestion:
     def of(cls, asked: Asked, case: Case, missing: Sequence[Bools]) -> TreeQuestion:
         """Return a case over cells."""
         conditions = (*(Condition(goal) for goal in case.goals), *case.conditions)
-        made_of = [(k,) for k in range(len(conditions))]
+        made_of: list[tuple[int, ...]] = [(k,) for k in range(len(conditions))]
         for pair, implied in _implied(asked, conditions[len(case.goals) :]):
             made_of.append(tuple(len(case.goals) + k for k in pair))
             conditions = (*conditions, implied)
@@ -83,7 +83,7 @@ class TreeQuestion:
         factor, order = np.zeros((len(columns), forms)), np.full((len(columns), 2), -1, np.int32)
         for leaf, column in enumerate(columns):
             if column <= ORDERED:
-                (at,) = np.flatnonzero(trail.rows[ORDERED - column])
+                (at,) = np.flatnonzero(trail.rows[ORDERED - column]).tolist()
                 own = self.made_of[at]
                 order[leaf] = own[0], own[-1]
             elif column != EMPTY:
@@ -277,7 +277,9 @@ class TreeClaims(Formulas):
                 why = "; ".join(decision.unproved) or "no case of it is left to search"
                 certificate.without(name, why)
             else:
-                certificate.trees([replace(each, name=_named(name, each)) for each in decision.proved])
+                certificate.trees(
+                    [replace(each, name=_named(name, each)) for each in decision.proved]
+                )
         return result
 
 
@@ -295,7 +297,7 @@ class _TreeDecision(Decision):
         self.proved: list[ProvedTrees] = []
         self.unproved: list[str] = []
 
-    def solve(self, asked: Asked, floor: float) -> SearchResult[TreePoint]:  # type: ignore[override]
+    def solve(self, asked: Asked, floor: float) -> SearchResult[TreePoint]:
         if not asked.cases:
             self.clock.skip(1)
             return self.take(asked, unsearched_result(-math.inf, closed=True))
@@ -374,7 +376,8 @@ class _TreeDecision(Decision):
         }
         removed = {name: row for name, _, row in asked.members}
         return ExampleRecord(
-            points=points, scores=scores, labels=labels, features=asked.trees[0].model.ensemble.names,
+            points=points, scores=scores, labels=labels,
+            features=asked.trees[0].model.ensemble.names,
             words=in_words(points, scores, labels, removed),
             members={name: index for name, index, _ in asked.members}, removed=removed,
         )  # fmt: skip
