@@ -14,7 +14,7 @@ CHECK := test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_i
 EXAMPLE := examples/breast_cancer
 DEMO := build/demo
 # Two halves that take as long as each other to compile: together all there is.
-WARM := growth forest_guard trees additions forest forest_leaks
+WARM := growth forest_guard trees tree_claims additions forest forest_leaks
 WARM_BESIDE := points guard dpa ss_dpa finite_aggregation hash_bagging run_off \
 	collective_accuracy survival
 EXTRAS := train,gurobi,pulp,ortools,scip,export,docs,serve,attest

@@ -34,7 +34,7 @@ _KIND = "members of trees"
 _TYPES = {
     "feature": ("<i4", 1), "threshold": ("<f8", 1), "missing_left": ("|b1", 1), "set": ("<i4", 1),
     "sets": ("|b1", 2), "values": ("<f8", 2), "trees": ("<i4", 1), "starts": ("<i8", 1),
-    "base": ("<f8", 2), "removed": ("<i8", 1),
+    "base": ("<f8", 2), "divisor": ("<i8", 1), "removed": ("<i8", 1),
 }  # fmt: skip
 
 
@@ -67,6 +67,7 @@ class TreeFamily:
     starts : ndarray of int64, shape (members + 1,)
         Where each member's trees begin.
     base : ndarray of float64, shape (members, scores)
+    divisor : ndarray of int64, shape (members,)
     removed : ndarray of int64, shape (members,)
         The row, or group, that each member lacks.
     rows : int
@@ -88,6 +89,7 @@ class TreeFamily:
     trees: NDArray[np.int32]
     starts: Integers
     base: Floats
+    divisor: Integers
     removed: Integers
     rows: int
     sampled: bool = False
@@ -102,7 +104,7 @@ class TreeFamily:
     def member(self, index: int) -> Ensemble:
         """Return a member."""
         chosen = self.trees[self.starts[index] : self.starts[index + 1]].astype(np.int64)
-        divisor = self.whole.divisor if self.whole.divisor == 1 else len(chosen)
+        divisor = int(self.divisor[index])
         nodes = _take(self.pool, chosen)
         return replace(self.whole, nodes=nodes, base=self.base[index], divisor=divisor)
 
@@ -127,8 +129,7 @@ class TreeFamily:
         kind = np.float32 if whole.single else np.float64
         found = np.tile(self.base.astype(kind), (len(X), 1, 1))
         add_trees(pool.values.astype(kind, copy=False), leaf, self.trees, self.starts, found)
-        if whole.divisor != 1:
-            found /= np.diff(self.starts).astype(kind)[:, None]
+        found /= self.divisor.astype(kind)[:, None]
         return found.astype(np.float64)
 
     def labels(self, X: Floats) -> tuple[Integers, NDArray[np.bool_]]:
@@ -208,6 +209,7 @@ class Pool:
         self._sets: dict[bytes, int] = {}
         self._trees: list[NDArray[np.int32]] = []
         self._base: list[Floats] = []
+        self._divisor: list[int] = []
         self._first = self._places(whole.nodes)
 
     def add(self, member: Ensemble, row: int) -> None:
@@ -220,10 +222,11 @@ class Pool:
                     f"the model without row {row} differs from the whole one in its {name}: "
                     f"{other!r} instead of {one!r}; keep every label in the rows that are left"
                 )
-        if (self._whole.divisor == 1) != (member.divisor == 1) or member.tie > self._whole.tie:
+        if member.tie > self._whole.tie or member.slack > self._whole.slack:
             raise TreesError(f"the model without row {row} is of another kind than the whole one")
         self._trees.append(self._places(member.nodes))
         self._base.append(member.base)
+        self._divisor.append(member.divisor)
 
     def family(self, removed: Integers, **said: Any) -> TreeFamily:
         """Return the family."""
@@ -231,7 +234,8 @@ class Pool:
         return TreeFamily(
             self._whole, _concatenate(self._parts, self._table()),
             np.concatenate([np.zeros(0, np.int32), *self._trees]), starts,
-            np.array(self._base).reshape(len(self._base), -1), removed, **said,
+            np.array(self._base).reshape(len(self._base), -1), np.array(self._divisor, np.int64),
+            removed, **said,
         )  # fmt: skip
 
     def _places(self, nodes: Nodes) -> NDArray[np.int32]:
@@ -348,7 +352,8 @@ def write_tree_family(family: TreeFamily, path: Path, digest: str) -> None:
         "feature": family.pool.feature, "threshold": family.pool.threshold[inner],
         "missing_left": family.pool.missing_left[inner], "set": family.pool.set[inner],
         "sets": family.pool.sets, "values": family.pool.values, "trees": family.trees,
-        "starts": family.starts, "base": family.base, "removed": family.removed,
+        "starts": family.starts, "base": family.base, "divisor": family.divisor,
+        "removed": family.removed,
     }  # fmt: skip
     arrays = {name: np.ascontiguousarray(array, _TYPES[name][0]) for name, array in arrays.items()}
     manifest = _Manifest(
@@ -376,10 +381,10 @@ def read_tree_family(path: Path, whole: Ensemble, digest: str) -> TreeFamily:
     with place(str(path)):
         expect(manifest.kind == _KIND, f"holds {manifest.kind[:40]!r}, not {_KIND!r}")
         expect(manifest.whole == digest, "is of another model; train both again")
-        return _checked(arrays, manifest, whole)
+        return _family_of(arrays, manifest, whole)
 
 
-def _checked(arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ensemble) -> TreeFamily:
+def _family_of(arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ensemble) -> TreeFamily:
     feature = arrays["feature"]
     inner = feature >= 0
     count = int(inner.sum())
@@ -406,6 +411,8 @@ def _checked(arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ensemb
     expect(arrays["base"].shape == (members, len(whole.base)), "'base' has the wrong shape")
     expect(np.isfinite(arrays["base"]), "'base' is not finite")
     expect(pool.values.shape[1] == len(whole.base), "'values' has the wrong shape")
+    expect(arrays["divisor"].shape == (members,), "'divisor' has the wrong shape")
+    expect(arrays["divisor"] >= 1, "a divisor below 1")
     expect((removed >= 0) & (removed < manifest.rows), "a row that does not exist")
     expect(len(np.unique(removed)) == members, "two members lack the same row")
     expect(len(manifest.names) in (0, members), "has not one name a member")

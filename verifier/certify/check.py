@@ -20,7 +20,7 @@ from leaveout.kernel.claims.check import Checked, Checker, Progress
 from leaveout.kernel.claims.places import Places
 from leaveout.kernel.files import digest_of
 from leaveout.kernel.float32 import Program
-from leaveout.kernel.onnx_file import Dense, DenseReader, Members, Network
+from leaveout.kernel.onnx_file import Dense, DenseReader, Members, Network, TreeMembers
 from leaveout.kernel.recording import Recorder
 from leaveout.kernel.refusal import Rejected, Unreadable
 from leaveout.kernel.trees import Ensemble
@@ -30,8 +30,6 @@ from leaveout.models import Network as LoadedNetwork
 from leaveout.models.archive import holds_arrays
 from leaveout.models.lowering import program_of
 from leaveout.models.onnx.values import files_of
-from leaveout.models.trees.family import TreeFamily, read_tree_family
-from leaveout.models.trees.reading import read_trees
 from leaveout.verifier.certify.forests import rules_of_boxes
 from leaveout.verifier.certify.networks import lines_only
 from leaveout.verifier.certify.tree_arrays import TreeArrays
@@ -236,11 +234,16 @@ class _Reader:
 
     def trees(self, path: Path, /) -> Ensemble:
         """See `leaveout.kernel.claims.networks.Reader`."""
+        # Readers of trees are loaded once there are trees.
+        from leaveout.models.trees.reading import read_trees
+
         return read_trees(path)
 
-    def tree_members(self, path: Path, whole: Path, /) -> TreeFamily:
+    def tree_members(self, path: Path, whole: Path, /) -> TreeMembers:
         """See `leaveout.kernel.claims.networks.Reader`."""
-        return read_tree_family(path, read_trees(whole), digest_of(whole))
+        from leaveout.models.trees.family import read_tree_family
+
+        return read_tree_family(path, self.trees(whole), digest_of(whole))
 
 
 def _load(network: Network) -> LoadedNetwork:

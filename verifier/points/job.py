@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from numpy.typing import NDArray
 
@@ -30,7 +30,6 @@ from leaveout.errors import LeaveoutError
 from leaveout.models import Family, Manifest, Members, Network
 from leaveout.models.archive import put_array
 from leaveout.models.replay import with_parameters
-from leaveout.models.trees.family import TreeFamily
 from leaveout.models.trees.model import TreeModel
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
 from leaveout.specs.text.expressions import children
@@ -38,6 +37,9 @@ from leaveout.specs.types import NETWORK, POINT, TREES, Type
 from leaveout.verifier.points.claims import Case, ClaimReader, Lin, TooManyError
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.resolve_names import Resolver
+
+if TYPE_CHECKING:
+    from leaveout.models.trees.family import TreeFamily
 
 _LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
 """What is multiplied by scores and features is to stay far from where float64 ends."""
