@@ -185,7 +185,7 @@ class _Walk:
         starts = np.cumsum([0, *(len(box.lower) for box in claim.boxes)]).tolist()
         features = starts[-1]
         values = {
-            starts[p] + at: _listed(box, at)
+            starts[p] + at: _values_of(box, at)
             for p, box in enumerate(claim.boxes)
             for table in box.tables
             for at in table.columns.tolist()
@@ -193,7 +193,7 @@ class _Walk:
         kinds = set[int]()
         for ensemble, point in claim.applications:
             for at in ensemble.categories.tolist():
-                values[starts[point] + at] = _listed(claim.boxes[point], at)
+                values[starts[point] + at] = _values_of(claim.boxes[point], at)
                 kinds.add(starts[point] + at)
         asked = np.isin(np.arange(features), [*kinds])
         most = max((len(values[at]) for at in kinds), default=0)
@@ -492,7 +492,7 @@ def _place(form: Form, starts: Sequence[int], sign: int) -> int:
     return starts[p] + i
 
 
-def _listed(box: Inputs, feature: int) -> Floats:
+def _values_of(box: Inputs, feature: int) -> Floats:
     """Return the values that a feature takes, ascending."""
     for table in box.tables:
         for k in np.flatnonzero(table.columns == feature).tolist():

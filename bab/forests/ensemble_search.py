@@ -220,14 +220,14 @@ class Search(Generic[P]):
         return self._result(time.perf_counter() - start, interrupted)
 
     @property
-    def _found(self) -> bool:
+    def _is_answered(self) -> bool:
         return self.best is not None and not self.target.goals
 
     def _search(self, start: float) -> None:
         root = self._root()
         if root is not None:
             self._push(root)
-        while self.heap and not self._found:
+        while self.heap and not self._is_answered:
             if self.deadline.over:
                 return
             if -self.heap[0][0] <= self.cutoff:
@@ -255,7 +255,7 @@ class Search(Generic[P]):
                 self._settle(box)
                 return
             children.sort(key=lambda each: -each.value)
-            if not dive or not children or self._found or self.deadline.over:
+            if not dive or not children or self._is_answered or self.deadline.over:
                 for child in children:
                     self._push(child)
                 return
@@ -483,7 +483,7 @@ class Search(Generic[P]):
                 self._close(box.number, len(self.rows) - 1)
                 return
         self._try(self.sums.points(ordered, special, values))
-        if not self._found:
+        if not self._is_answered:
             self.left_open = max(self.left_open, box.value)
 
     def _exact_part(self, box: _Box) -> Floats:
@@ -538,7 +538,7 @@ class Search(Generic[P]):
         """Try inputs drawn by code."""
         sums, rng = self.sums, np.random.default_rng(0)
         for x in sums.cells.sample(rng, _SAMPLE):
-            if self._found or self.deadline.over:
+            if self._is_answered or self.deadline.over:
                 return
             self._try([x[own] for own in sums.variable])
 

@@ -103,7 +103,7 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
     for own, flags in zip(variable, missing, strict=True):
         absent[own] |= flags
     parts = [_Part.of(each, variable[each.point]) for each in applied]
-    listed = _listed(parts, box)
+    listed = _category_values(parts, box)
     feature = np.concatenate([part.feature for part in parts])
     threshold = np.concatenate([part.threshold for part in parts])
     ends = [(v, float(end)) for v, values in listed.items() for end in values]
@@ -220,7 +220,7 @@ def _comparable(
     return found
 
 
-def _listed(parts: Sequence[_Part], box: Box) -> dict[int, Floats]:
+def _category_values(parts: Sequence[_Part], box: Box) -> dict[int, Floats]:
     """Return the values of the variables that are asked for a category."""
     found: dict[int, Floats] = {}
     for part in parts:
@@ -290,8 +290,8 @@ def _questions(
         roots.append(nodes.roots[:-1] + base[a])
         size = len(nodes.feature)
         sources.append(np.stack((np.full(size, a), np.arange(size)), 1))
-        listed_too = np.isin(part.feature, [*listed])
-        asks = ~leaf & (listed_too | (nodes.missing_left & (missing[part.feature] >= 0)))
+        by_value = np.isin(part.feature, [*listed])
+        asks = ~leaf & (by_value | (nodes.missing_left & (missing[part.feature] >= 0)))
         for node in np.flatnonzero(asks).tolist():
             v, word = int(part.feature[node]), np.zeros(special.shape[1] * 64, np.bool_)
             if v in listed:

@@ -419,6 +419,7 @@ def _family_of(arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ense
     missing = all(0 <= at < whole.features for at in manifest.missing)
     expect(missing, "a feature that does not exist may be missing")
     return TreeFamily(
-        whole, pool, trees, starts, arrays["base"], removed, manifest.rows, manifest.sampled,
+        whole, pool, trees, starts, arrays["base"], arrays["divisor"], removed,
+        manifest.rows, manifest.sampled,
         manifest.group, manifest.names, manifest.recipe, manifest.missing,
     )  # fmt: skip

@@ -11,14 +11,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import msgspec
 import numpy as np
 
-from leaveout.arrays import Floats
 from leaveout.bab import agree
-from leaveout.bab.attack.counterexamples import ClaimReplayer
-from leaveout.bab.joint_claim import join_claim
-from leaveout.bab.native.files.certificate import claim_part, question_part
+from leaveout.bab.native.files.certificate import question_part
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.encoders import Box
 from leaveout.kernel.boxes import Inputs
@@ -28,7 +24,6 @@ from leaveout.kernel.claims.linear import LinearSubject
 from leaveout.kernel.claims.networks import Subject
 from leaveout.kernel.claims.parts import (
     BoxPart,
-    ClaimPart,
     FilePart,
     Part,
     QuestionPart,
@@ -36,7 +31,6 @@ from leaveout.kernel.claims.parts import (
 )
 from leaveout.kernel.claims.samples import SampledSubject
 from leaveout.kernel.claims.statements import ValueSubject
-from leaveout.kernel.claims.words import PointsSubject
 from leaveout.kernel.records import convert, plain
 from leaveout.kernel.values import HeldFile
 from leaveout.specs import Find
@@ -44,7 +38,6 @@ from leaveout.verifier.amounts import bound
 from leaveout.verifier.evidence.asked import Resolved
 from leaveout.verifier.evidence.statement import TamperedError
 from leaveout.verifier.options import VerifyOptions
-from leaveout.verifier.points.job import Asked, FormulaJob, trees_part
 from leaveout.verifier.points.leak_decider import LeakJob, floor_of
 from leaveout.verifier.points.leak_statements import IdpStatement
 from leaveout.verifier.points.network_leaks import NetworkJob, file_facts
@@ -67,8 +60,6 @@ _CLOSE = 1e-6
 
 _AGREE = 0.01
 """Largest relative gap of a find that counts as proved: float32 rounding may explain it."""
-
-_NOTHING = -1e290  # a bound this low means that no point counts at all
 
 OTHER = "differs in the certificate"
 _OF_MEMBER = ("removed", "removed_id", "group", "other", "member_label", "model")
@@ -295,7 +286,7 @@ class LeakCheck(StatementCheck[J]):
             if (
                 leak is None
                 or stated is None
-                or (lower > 0 and not _is_about(leak.confidence, lower))
+                or (lower > 0 and not is_about(leak.confidence, lower))
             ):
                 return Standing(result, f"{told}; its leak does not replay", False)
             if leak.words != stated.words:
@@ -481,168 +472,6 @@ class _Samples(LeakCheck[SampledJob]):
         return Standing(result, told, result.verdict != "refuted" and reaches(upper, result.upper))
 
 
-_SAID = ("points", "applications", "cases", "reals", "decides", "missing")
-"""What a claim over points says, besides its bound."""
-
-
-class _Points(StatementCheck[FormulaJob]):
-    """A claim over points."""
-
-    def __init__(self, statement: Statement, job: FormulaJob, folder: Path, samples: int) -> None:
-        super().__init__(statement, job, folder, samples)
-        self._questions = [(each, self._key(self._part(each))) for each in self._asked_cases]
-
-    @property
-    def _asked_cases(self) -> list[Asked]:
-        return [each for each in self.job.questions if each.cases]
-
-    @property
-    def facts(self) -> tuple[BoxRecord, int]:
-        return box_record(self.job.boxes[0]), self.job.members
-
-    @property
-    def labels(self) -> list[int | None]:
-        return list(self.job.labels)
-
-    def _part(self, asked: Asked) -> ClaimPart:
-        """Return the claim that a certificate must make for a question."""
-        decides = not isinstance(self.statement, Find)
-        if asked.trees:
-            part = trees_part(asked, self.job.missing, self.folder, decides=decides)
-        else:
-            claim = join_claim(asked.query, asked.cases)
-            part = claim_part(claim, asked.sources, self.folder, decides=decides)
-        return convert(
-            {"name": "", "upper": 0.0, "decides": decides, "tree": "", **part}, ClaimPart
-        )
-
-    def _key(self, part: ClaimPart) -> bytes:
-        """Return the content of a claim, without bound, tree and layout."""
-        said: dict[str, Any] = plain(part)
-        for case in said["cases"]:
-            for layout in ("sums", "near", "origin"):
-                del case[layout]
-        for applied in said["applications"]:
-            del applied["network"]["path"]
-            if applied["family"] is not None:
-                del applied["family"]["file"]["path"]
-        own = {name: said[name] for name in _SAID}
-        return msgspec.json.encode(own, order="sorted")
-
-    def other_claim(self, claim: Checked) -> str:
-        if not isinstance(claim.subject, PointsSubject):
-            return OTHER
-        key = self._key(claim.subject.points.part)
-        return "" if any(key == own for _, own in self._questions) else OTHER
-
-    def _uppers(self, result: Result, claims: Sequence[Checked]) -> list[float] | None:
-        """Return the proved bound of each question, or None if one is missing."""
-        proved: dict[bytes, float] = {}
-        for each in claims:
-            assert isinstance(each.subject, PointsSubject) and each.upper is not None
-            key = self._key(each.subject.points.part)
-            proved[key] = min(each.upper, proved.get(key, math.inf))
-        # If the text alone excludes all counter-examples, there is nothing to prove.
-        own = [key for asked, key in self._questions if asked.label == result.label]
-        return [proved[key] for key in own] if all(key in proved for key in own) else None
-
-    def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        uppers = self._uppers(result, claims)
-        if uppers is None:
-            return ""
-        if result.kind == "guarantee":
-            refuted = result.verdict == "refuted"
-            return "is refuted in the results, but the certificate proves it" * refuted
-        upper, lower = max(uppers, default=_NOTHING), self._ends(result)[0]
-        if lower is not None and lower > upper:
-            sign = self.job.sign
-            sides = ("least", "most") if sign > 0 else ("most", "least")
-            return (
-                f"is at {sides[0]} {sign * lower:g} in the results, at {sides[1]} "
-                f"{sign * upper:g} in the certificate"
-            )
-        return ""
-
-    def _ends(self, result: Result) -> tuple[float | None, float | None]:
-        """Return the searched bounds: for a greatest number, those of its negative."""
-        if self.job.sign > 0:
-            return result.lower, result.upper
-        ends = (result.upper, result.lower)
-        return tuple(None if end is None else -end for end in ends)  # type: ignore[return-value]
-
-    def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims and replay prove a result."""
-        if result.verdict == "refuted":
-            again = self._replayed_value(result) is not None
-            return Standing(result, "refuted" if again else "", again)
-        uppers = self._uppers(result, claims)
-        if uppers is None:
-            return Standing(result, "", False)
-        if result.kind == "guarantee":
-            return Standing(result, "proved", result.verdict == "proved")
-        upper, (lower, told) = max(uppers, default=_NOTHING), self._ends(result)
-        if upper <= _NOTHING:
-            return Standing(result, "no point is a counter-example", lower is None and told is None)
-        words = f"at most {bound(upper, up=True)}"
-        if self.job.sign < 0:
-            words = f"at least {bound(-upper)}"
-        if lower is not None and not _is_about(self._replayed_value(result), lower):
-            return Standing(result, f"{words}; its example does not replay", False)
-        if told is None:
-            return Standing(result, words, result.verdict == "unknown")
-        proved = reaches(upper, told)
-        if result.verdict == "proved":
-            proved = (
-                lower is not None and is_closed(lower, told) and (proved or is_closed(lower, upper))
-            )
-        return Standing(result, words, proved)
-
-    def _replayed_value(self, result: Result) -> float | None:
-        """Return the value of a replayed counter-example, or None."""
-        example, job = result.example, self.job
-        if example is None or set(example.points) != set(job.points):
-            return None
-        points = [np.asarray(example.points[name]) for name in job.points]
-        widths = [box.dimension for box in job.boxes]
-        if [len(each) for each in points] != widths:
-            return None
-        values: list[float] = []
-        for asked in self._asked_cases:
-            if asked.trees and asked.label == result.label:
-                values += _replayed_in_trees(asked, job, points)
-            if asked.trees:
-                continue
-            chosen = {name: index for name, index, _ in asked.members}
-            shared = [(name, len(family)) for name, family in asked.shared]
-            if asked.label != result.label or any(
-                example.members.get(name) != index for name, index in chosen.items()
-            ):
-                continue
-            member = 0
-            if shared:
-                ((name, count),) = shared
-                member = example.members.get(name, -1)
-                if not 0 <= member < count:
-                    continue
-            claim = join_claim(asked.query, asked.cases)
-            matrix, rows = np.vstack(claim.joint.points), np.concatenate(points)
-            place = np.linalg.lstsq(matrix, rows, rcond=None)[0]
-            replayer = ClaimReplayer(claim)
-            found = [replayer.replay(place, case, member) for case in range(len(claim.cases))]
-            values += [each.value for each in found if each is not None]
-        return max(values, default=None)
-
-
-def _replayed_in_trees(asked: Asked, job: FormulaJob, points: Sequence[Floats]) -> Iterator[float]:
-    """Yield the value of a counter-example in each case, as the trees compute it."""
-    from leaveout.verifier.points.tree_claims import TreeQuestion, missing_of
-
-    for case in asked.cases:
-        found = TreeQuestion.of(asked, case, missing_of(job)).replay(points)
-        if found is not None:
-            yield found.value
-
-
 class _Values(StatementCheck[ValueJob]):
     """A claim about values of functions."""
 
@@ -685,6 +514,7 @@ class _Values(StatementCheck[ValueJob]):
 
 
 _LINEAR = "leaveout.verifier.evidence.linear_claims"  # which rests on this file
+_POINTS = "leaveout.verifier.evidence.point_claims"  # so does this
 QUESTIONS: Mapping[AskedOf, Callable[[Statement, Any, Path, int], StatementCheck[Any]]] = {
     "networks": _Networks,
     "forests": _Forests,
@@ -692,7 +522,7 @@ QUESTIONS: Mapping[AskedOf, Callable[[Statement, Any, Path, int], StatementCheck
     "linear scores": lambda *asked: import_module(_LINEAR).ScoreCheck(*asked),
     "linear changes": lambda *asked: import_module(_LINEAR).ChangeCheck(*asked),
     "samples": _Samples,
-    "points": _Points,
+    "points": lambda *asked: import_module(_POINTS).PointsCheck(*asked),
     "values": _Values,
 }
 """Classes of questions, by what the engine decides."""
@@ -744,7 +574,7 @@ def reaches(proved: float, told: float | None) -> bool:
     return told is None or proved <= told + _padding(told)
 
 
-def _is_about(found: float | None, told: float) -> bool:
+def is_about(found: float | None, told: float) -> bool:
     """Return whether a replayed value equals the stated one, up to rounding of runtimes."""
     return found is not None and found >= told - _padding(told)
 

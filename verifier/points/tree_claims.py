@@ -51,7 +51,7 @@ class TreeQuestion:
         """Return a case over cells."""
         conditions = (*(Condition(goal) for goal in case.goals), *case.conditions)
         made_of: list[tuple[int, ...]] = [(k,) for k in range(len(conditions))]
-        for pair, implied in _implied(asked, conditions[len(case.goals) :]):
+        for pair, implied in _sums_of_two(asked, conditions[len(case.goals) :]):
             made_of.append(tuple(len(case.goals) + k for k in pair))
             conditions = (*conditions, implied)
         below = _orders(case.conditions)
@@ -166,7 +166,7 @@ def _orders(conditions: Sequence[Condition]) -> set[tuple[Place, Place]]:
     return below
 
 
-def _implied(
+def _sums_of_two(
     asked: Asked, conditions: Sequence[Condition]
 ) -> Iterator[tuple[tuple[int, int], Condition]]:
     """Yield sums of two conditions that are the difference of one score at two points.
@@ -278,12 +278,12 @@ class TreeClaims(Formulas):
                 certificate.without(name, why)
             else:
                 certificate.trees(
-                    [replace(each, name=_named(name, each)) for each in decision.proved]
+                    [replace(each, name=_name_of(name, each)) for each in decision.proved]
                 )
         return result
 
 
-def _named(name: str, proved: ProvedTrees) -> str:
+def _name_of(name: str, proved: ProvedTrees) -> str:
     own = " and ".join(str(index) for _, index, _ in proved.asked.members)
     return f"{name}, member {own}" if own else name
 
