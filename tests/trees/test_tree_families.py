@@ -1,0 +1,225 @@
+"""Trees of libraries without a row each: trained, stored, guarded, bounded."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import leaveout
+from leaveout.errors import TreesError
+from leaveout.kernel.files import digest_of
+from leaveout.models.archive import read_arrays, write_archive
+from leaveout.models.boosting.training import MEMBERS, Settings, leave_one_out, train_trees
+from leaveout.models.trees.family import read_tree_family
+from leaveout.models.trees.reading import read_trees
+from leaveout.verifier import verify
+from leaveout.verifier.cli.app import app
+from leaveout.verifier.guard.loading import load_subject
+
+LEARNERS = ("hist", "lightgbm", "xgboost")
+
+
+def rows(count: int, seed: int = 0, labels: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = np.round(rng.normal(size=(count, 3)), 1)
+    y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=count) > 0).astype(int)
+    if labels > 2:
+        y += (X[:, 1] > 0.5).astype(int)
+    return X, y
+
+
+def write_table(path: Path, X: np.ndarray, y: np.ndarray) -> Path:
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow([*(f"c{i}" for i in range(X.shape[1])), "outcome"])
+        writer.writerows([*row, ("bad", "good", "best")[label]] for row, label in zip(X, y))
+    return path
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_members_are_what_the_library_trains_without_a_row(tmp_path, learner, labels):
+    X, y = rows(60, labels=labels)
+    settings = Settings(learner, trees=5, leaves=4)
+    table = write_table(tmp_path / "rows.csv", X, y)
+    report = train_trees(
+        table, tmp_path / "out", label="outcome", settings=settings, members=8, workers=1
+    )
+    whole = read_trees(tmp_path / "out" / "trees.npz")
+    family = read_tree_family(
+        tmp_path / "out" / MEMBERS, whole, digest_of(tmp_path / "out" / "trees.npz")
+    )
+    assert (len(family), family.rows, report.family.rows) == (8, 60, 60)
+    # The table's labels are numbered in the order of their names.
+    names = sorted({("bad", "good", "best")[label] for label in y})
+    assert list(whole.labels) == names
+    code = np.array([names.index(("bad", "good", "best")[label]) for label in y])
+    probes = np.random.default_rng(1).normal(size=(300, 3))
+    found, _ = family.labels(probes)
+    for at in range(8):
+        kept = np.arange(60) != at
+        model = settings.fit(X[kept], code[kept])
+        assert (found[:, at] == model.predict(probes)).all()
+        assert (family.member(at).scores(probes) == family.scores(probes)[:, at]).all()
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_guard_reveals_no_label_that_a_member_changes(tmp_path, learner):
+    X, y = rows(80)
+    settings = Settings(learner, trees=8, leaves=4)
+    train_trees(
+        write_table(tmp_path / "rows.csv", X, y), tmp_path / "out", label="outcome",
+        settings=settings, members=20, workers=1,
+    )  # fmt: skip
+    subject = load_subject(tmp_path / "out")
+    models = [settings.fit(X, y)]
+    models += [settings.fit(np.delete(X, at, 0), np.delete(y, at)) for at in range(20)]
+    probes = np.random.default_rng(2).normal(size=(200, 3))
+    answers = np.stack([model.predict(probes) for model in models])
+    leaks = (answers != answers[0]).any(axis=0)
+    assert 0 < leaks.sum() < 200
+    found = subject.leaks.find_all(probes)
+    assert [each.label for each in found] == answers[0].tolist()
+    assert [each.leak for each in found] == leaks.tolist()
+    assert [subject.leaks.find(x).leak for x in probes[:20]] == leaks[:20].tolist()
+
+
+def test_a_guard_answers_missing_values_where_rows_had_some(tmp_path):
+    X, y = rows(80)
+    X[::5, 1] = np.nan
+
+    def fit(X, y):
+        return Settings(trees=6, leaves=4).fit(X, y)
+
+    leave_one_out(fit, X, y, out=tmp_path / "out", members=10, workers=1)
+    subject = load_subject(tmp_path / "out")
+    x = np.array([0.3, np.nan, 1.0])
+    other = x.copy()
+    other.view(np.uint64)[1] |= 7  # another NaN
+    assert np.isnan(other[1])
+    assert other.tobytes() != x.tobytes()
+    assert subject.domain.point(other).tobytes() == subject.domain.point(x).tobytes()
+    assert subject.domain.contains(subject.domain.point(x))
+    with pytest.raises(Exception, match="feature 0 is nan"):
+        subject.domain.contains(subject.domain.point(np.array([np.nan, 1.0, 1.0])))
+    text = (tmp_path / "out" / "trees.spec").read_text()
+    assert "missing(" in text
+
+
+def test_bounds_of_changed_answers_are_exact(tmp_path):
+    X, y = rows(40)
+    settings = Settings(trees=3, leaves=3, rate=0.5)
+    train_trees(
+        write_table(tmp_path / "rows.csv", X, y), tmp_path / "out", label="outcome",
+        settings=settings, members=6, workers=1,
+    )  # fmt: skip
+    report = verify(tmp_path / "out" / "trees.spec")
+    (result,) = report.results
+    whole = read_trees(tmp_path / "out" / "trees.npz")
+    family = read_tree_family(
+        tmp_path / "out" / MEMBERS, whole, digest_of(tmp_path / "out" / "trees.npz")
+    )
+    axes = []
+    for at in range(3):
+        own = [n.threshold[n.feature == at] for n in (whole.nodes, family.pool)]
+        cuts = np.unique(np.concatenate(own))
+        cuts = cuts[(cuts >= X[:, at].min()) & (cuts < X[:, at].max())]
+        axes.append(np.append(cuts, X[:, at].max()))
+    grid = np.array(list(itertools.product(*axes)))
+    leaks = (family.labels(grid)[0] != whole.answers(grid)[:, None]).any(axis=1)
+    truth = np.abs(whole.scores(grid)[leaks, 0]).max()
+    assert result.verdict == "proved"
+    assert result.lower <= truth <= result.upper
+    assert result.example.removed == {"M": result.example.members["M"]}
+
+
+def test_training_that_differs_each_time_is_refused(tmp_path):
+    X, y = rows(60)
+    seeds = itertools.count()
+
+    def fit(X, y):
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier(3, random_state=next(seeds), n_jobs=1).fit(X, y)
+
+    with pytest.raises(TreesError, match="two trainings on the same rows give two models"):
+        leave_one_out(fit, X, y, out=tmp_path / "out", members=2, workers=1)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_function_that_returns_trees_is_told_from_one_that_returns_a_network(tmp_path):
+    X, y = rows(60)
+
+    def fit(X, y, seed):
+        from sklearn.ensemble import RandomForestClassifier
+
+        return RandomForestClassifier(3, max_depth=3, random_state=seed, n_jobs=1).fit(X, y)
+
+    report = leaveout.leave_one_out(fit, X, y, out=tmp_path / "out", members=3, workers=1)
+    assert len(report.family) == 3
+    (result,) = verify(tmp_path / "out" / "trees.spec").results
+    assert result.verdict in {"proved", "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        ("starts", lambda a: a[:-1], "not one entry a member"),
+        ("trees", lambda a: a + 1000, "a tree that does not exist"),
+        ("feature", lambda a: a[:-1], "as many values as leaves"),
+        ("feature", lambda a: np.where(a >= 0, 77, a).astype(a.dtype), "does not exist"),
+        ("threshold", lambda a: a[:-1], "not one entry a question"),
+        ("base", lambda a: a * np.nan, "not finite"),
+        ("removed", lambda a: a * 0, "the same row"),
+        ("values", lambda a: a[:, :0], "has the wrong shape"),
+    ],
+)
+def test_damaged_members_are_refused(tmp_path, name, change, said):
+    X, y = rows(40)
+    train_trees(
+        write_table(tmp_path / "rows.csv", X, y), tmp_path / "out", label="outcome",
+        settings=Settings(trees=2, leaves=3), members=3, workers=1,
+    )  # fmt: skip
+    path = tmp_path / "out" / MEMBERS
+    arrays = read_arrays(path)
+    arrays[name] = change(arrays[name])
+    write_archive(path, arrays, TreesError)
+    done = CliRunner().invoke(app, ["verify", str(tmp_path / "out" / "trees.spec")])
+    with pytest.raises(TreesError) as refused:
+        read_tree_family(
+            path, read_trees(tmp_path / "out" / "trees.npz"),
+            digest_of(tmp_path / "out" / "trees.npz"),
+        )  # fmt: skip
+    assert said in str(refused.value)
+    assert done.exit_code != 0
+
+
+def test_members_of_another_model_are_refused(tmp_path):
+    X, y = rows(40)
+    for name, trees in (("one", 2), ("two", 3)):
+        train_trees(
+            write_table(tmp_path / "rows.csv", X, y), tmp_path / name, label="outcome",
+            settings=Settings(trees=trees, leaves=3), members=3, workers=1,
+        )  # fmt: skip
+    (tmp_path / "one" / MEMBERS).write_bytes((tmp_path / "two" / MEMBERS).read_bytes())
+    with pytest.raises(Exception, match="is of another model"):
+        load_subject(tmp_path / "one")
+
+
+def test_two_processes_train_the_members_of_one(tmp_path):
+    X, y = rows(60)
+    table = write_table(tmp_path / "rows.csv", X, y)
+    for name, workers in (("one", 1), ("two", 2)):
+        train_trees(
+            table, tmp_path / name, label="outcome", settings=Settings(trees=3, leaves=4),
+            sample=6, workers=workers,
+        )  # fmt: skip
+    files = [sorted(each.name for each in (tmp_path / name).iterdir()) for name in ("one", "two")]
+    assert files[0] == files[1] == ["members.npz", "trees.json", "trees.npz", "trees.spec"]
+    for name in files[0]:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
