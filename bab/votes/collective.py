@@ -182,8 +182,8 @@ _SEARCHED = "a search of all attacks"
 _SINGLE = "what single points survive"
 _SHARES = "shares of the units in every point"
 _SOLVED = "the dual bound of a MILP"
+_ONE_BATCH = "a separate attack on 1 batch of points"
 _BATCHES = "a separate attack on each of {count:,} batches of points"
-_BOTH = "shares of the units in every point, and a separate attack on each of {count:,} batches"
 
 _SEARCH_SHARE = 0.5
 _SEARCH_SECONDS = 30.0
@@ -297,10 +297,10 @@ class _Known:
         with_shares = least_sum(self._stake, batches)
         self._summing = time.perf_counter() - started
         found = with_shares or alone
-        proof = (_BOTH if batches else _SHARES) if with_shares else _BATCHES
         if found.upper < self._upper:
-            self._upper, self._summed = found.upper, found
-            self._proof = proof.format(count=len(batches))
+            apart = (_ONE_BATCH if len(batches) == 1 else _BATCHES).format(count=len(batches))
+            terms = [_SHARES] * (with_shares is not None) + [apart] * (len(batches) > 0)
+            self._upper, self._summed, self._proof = found.upper, found, ", and ".join(terms)
 
     def solve(self, solver: CanSolve, deadline: Deadline, tell: Told) -> None:
         """Run a solver, for half of the remaining time if that is limited."""

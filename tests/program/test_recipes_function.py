@@ -37,11 +37,6 @@ def copy(tmp_path):
     table.write_text(f"{before}\n{code('Function(').rstrip()},{end}")
     deciders = tmp_path / "verifier" / "values" / "subjects" / "votes.py"
     deciders.write_text(f"{deciders.read_text()}\n\n{code('def unanimous(')}")
-    names = deciders.with_name("__init__.py")
-    before, last, after = names.read_text().rpartition('"answered_right",\n')
-    assert last
-    added = code('        "unanimous"')
-    names.write_text(f"{before}{last}{added}{after}")
     return tmp_path
 
 
