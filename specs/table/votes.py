@@ -69,7 +69,7 @@ def _against(given: Bound, types: Types) -> str | None:
 
 
 def _what_survives(template: str) -> Words:
-    """Return words with ``{changes}`` (e.g. 8 edits) and ``{points}`` filled in.
+    """Return words with ``{changes}`` (e.g. 8 edits), ``{do}`` and ``{points}`` filled in.
 
     The points are all test points that count, or those of one true label.
     """
@@ -79,9 +79,9 @@ def _what_survives(template: str) -> Words:
         if len(threats) != 1:
             return None
         (threat,) = threats
-        unit = threat[:-1] if given[threat] == "1" else threat
+        unit, do = (threat[:-1], "does") if given[threat] == "1" else (threat, "do")
         changes = f"{given[threat]} {unit}"
-        return template.format(changes=changes, points=_points(given), **given)
+        return template.format(changes=changes, do=do, points=_points(given), **given)
 
     return words
 
@@ -176,7 +176,7 @@ FUNCTIONS: tuple[Function, ...] = (
         threat=_EITHER,
         words=_what_survives(
             "the share of {points} that {votes} answers correctly whatever {changes} of "
-            "the training set do, each point attacked separately,"
+            "the training set {do}, each point attacked separately,"
         ),
         share=True,
     ),
