@@ -72,7 +72,8 @@ def counts_of(votes: Votes, labels: int) -> Counts:
 
 def starts(sorted_numbers: Counts) -> Counts:
     """Return where each number of an ascending list starts."""
-    return np.flatnonzero(np.append(True, np.diff(sorted_numbers) != 0)[: len(sorted_numbers)])
+    new = np.concatenate(([True], sorted_numbers[1:] != sorted_numbers[:-1]))
+    return np.flatnonzero(new[: len(sorted_numbers)])
 
 
 @dataclass(frozen=True, eq=False)

@@ -391,7 +391,7 @@ def run_off_radii(votes: Votes, scores: Scores, labels: int, target: int | None 
     With a target, return how many never make it the answer; -1 where it is the answer already. More
     members can do what some can, and all of them make any label win.
     """
-    answers = run_off_answers(votes, scores, labels)
+    counts, answers = counts_of(votes, labels), run_off_answers(votes, scores, labels)
     support = support_of(scores, answers)
     low, near = np.zeros(len(votes), np.int64), target is None
     high = np.full(len(votes), votes.shape[1], np.int64)
@@ -400,14 +400,14 @@ def run_off_radii(votes: Votes, scores: Scores, labels: int, target: int | None 
     while (low + 1 < high).any():
         middle = np.where(low + 1 < high, low + 1 if near else (low + high) // 2, -1)
         near = False
-        falls = run_off_falls(votes, scores, labels, answers, support, middle, target)
+        falls = run_off_falls(votes, scores, counts, answers, support, middle, target)
         high = np.where(falls, middle, high)
         low = np.where(falls, low, np.maximum(low, middle))
     return low if target is None else np.where(answers == target, -1, low)
 
 
 def run_off_falls(
-    votes: Votes, scores: Scores, labels: int, answers: Counts, support: Counts, edits: Counts,
+    votes: Votes, scores: Scores, counts: Counts, answers: Counts, support: Counts, edits: Counts,
     target: int | None = None,
 ) -> Flags:  # fmt: skip
     """Return which answers this many poisoned parts can change; -1: none is sought.
@@ -420,7 +420,7 @@ def run_off_falls(
     preferred s are recast first. For each B the largest possible A is best: making one more member
     of any third label vote t costs t nothing. So trying every B suffices.
     """
-    members, counts = votes.shape[1], counts_of(votes, labels)
+    members, labels = votes.shape[1], counts.shape[1]
     falls, names = np.zeros(len(votes), np.bool_), np.arange(labels)
     for t in range(labels) if target is None else (target,):
         for s in [other for other in range(labels) if other != t]:

@@ -95,8 +95,8 @@ def test_more_edits_change_what_fewer_do():
         radii = run_off_radii(votes, scores, labels)
         edits = rng.integers(0, parts + 1, 20)
         answers = run_off_answers(votes, scores, labels)
-        known = answers, support_of(scores, answers)
-        assert (run_off_falls(votes, scores, labels, *known, edits) == (edits > radii)).all()
+        known = counts_of(votes, labels), answers, support_of(scores, answers)
+        assert (run_off_falls(votes, scores, *known, edits) == (edits > radii)).all()
 
 
 def agrees(votes, scores):
