@@ -47,7 +47,7 @@ def test_a_declaration_and_a_decider_are_a_function(copy, snapshot):
 
     votes = np.array([[0, 0], [1, 1], [1, 0], [1, 1]], np.int32)
     write_ballots(Ballots(votes, votes[:, 0], 2), copy / "ballots.npz")
-    (copy / "agreed.spec").write_text(code("let V = ballots"))
+    (copy / "agreed.spec").write_text(code('let V = ballots("ballots.npz")\nguarantee agreed'))
 
     decided = run("-m", "leaveout", "verify", "agreed.spec", "--json", "result.json")
     assert decided.returncode == 0, decided.stderr
