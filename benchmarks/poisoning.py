@@ -28,8 +28,8 @@ from leaveout.kernel.counting import Counts, Stake, Votes, counts_of
 from leaveout.kernel.schemes import (
     Scores,
     answers_of,
-    plurality_radii,
-    plurality_stake,
+    counted_stake,
+    label_radii,
     published_run_offs,
     run_off_answers,
     run_off_radii,
@@ -175,7 +175,7 @@ def published(votes: Votes, scores: Scores, labels: int) -> Counts:
 def at_stake(votes: Votes, truth: Votes, labels: int, edits: int) -> Stake:
     """Return what attacks on a plurality demand."""
     right = answers_of(counts_of(votes, labels)) == truth
-    return plurality_stake(votes, labels, right, edits)
+    return counted_stake(votes, labels, right, edits)
 
 
 def scale() -> None:
@@ -191,7 +191,7 @@ def scale() -> None:
     print(f"{points:,} test points x {parts:,} members, {labels} labels")
     few = slice(0, 2)
     for name, radii in (
-        ("DPA", lambda at: plurality_radii(votes[at], labels)),
+        ("DPA", lambda at: label_radii(votes[at], labels).min(axis=1)),
         ("run-off, published", lambda at: published(votes[at], scores[at], labels)),
         ("run-off, exact", lambda at: run_off_radii(votes[at], scores[at], labels)),
     ):

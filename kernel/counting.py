@@ -38,6 +38,9 @@ _ONE = WEIGHT * _PART
 _BLOCK = 2**23
 """Approximate number of values in memory at once."""
 
+CACHE = 2**17
+"""Of values that are soon read again."""
+
 TRY_ALL = -1
 """In place of the number of choices that divide a node: all of its attacks are to be tried."""
 
@@ -51,22 +54,26 @@ _WORDS = 2**19
 """Words of attacks that are extended at once."""
 
 
-def blocks(points: int, width: int) -> Iterator[slice]:
+def blocks(points: int, width: int, size: int = _BLOCK) -> Iterator[slice]:
     """Yield points in blocks; each needs ``width`` numbers in memory."""
-    size = max(1, _BLOCK // max(1, width))
-    yield from (slice(at, min(points, at + size)) for at in range(0, points, size))
+    step = max(1, size // max(1, width))
+    yield from (slice(at, min(points, at + step)) for at in range(0, points, step))
 
 
 def counts_of(votes: Votes, labels: int) -> Counts:
     """Return how many members vote for each label, shape (points, labels)."""
-    places = votes.astype(np.int64) + labels * np.arange(len(votes))[:, None]
-    counts: Counts = np.bincount(places.ravel(), minlength=len(votes) * labels)
-    return counts.astype(np.int64).reshape(len(votes), labels)
+    found = np.zeros((len(votes), labels), np.int64)
+    for at in blocks(len(votes), votes.shape[1], CACHE):
+        own = found[at]
+        places = votes[at] + labels * np.arange(len(own))[:, None]
+        own[:] = np.bincount(places.ravel(), minlength=own.size).reshape(own.shape)
+    return found
 
 
 def starts(sorted_numbers: Counts) -> Counts:
     """Return where each number of an ascending list starts."""
-    return np.flatnonzero(np.append(True, np.diff(sorted_numbers) != 0)[: len(sorted_numbers)])
+    new = np.concatenate(([True], sorted_numbers[1:] != sorted_numbers[:-1]))
+    return np.flatnonzero(new[: len(sorted_numbers)])
 
 
 @dataclass(frozen=True, eq=False)

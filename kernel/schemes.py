@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .counting import (
+    CACHE,
     FAR,
     Counts,
     Flags,
@@ -53,6 +56,29 @@ def passing_gains(ballots: Votes, answers: Counts, label: Any) -> Gains:
     return gains
 
 
+@dataclass(frozen=True)
+class Rule:
+    """How counts of votes make an answer, and what changes it, a label at a time.
+
+    An answer changes exactly if for some label the gains of the members that are reached, which
+    vote as is best for it, add up to its need. What a member gains depends on its vote alone.
+    """
+
+    answer: Callable[[Counts], Counts]  # of counts, shape (points, labels)
+    needs: Callable[[Counts, Counts], Counts]  # of counts and answers, shape (points, labels)
+    gains: Callable[[Votes, Counts, Any], Gains]  # of votes, answers and a label of each point
+    most: int | None = None  # the greatest gain, if needs out of reach are to be skipped early
+
+
+PLURALITY = Rule(
+    answer=answers_of,
+    needs=lambda counts, answers: gaps_of(counts, answers) + 1,
+    gains=passing_gains,
+    most=2,
+)
+"""The most votes win: a member that is reached votes for the label that passes the answer."""
+
+
 def unit_stake(
     gains: Gains, needs: Counts, pairs: Counts, points: Counts, budget: int,
     offsets: tuple[int, ...] = (0,), sizes: tuple[int, ...] = (),
@@ -82,29 +108,32 @@ def join_stakes(stakes: list[Stake], points: Counts) -> Stake:
     )  # fmt: skip
 
 
-def plurality_stake(
+def counted_stake(
     votes: Votes, labels: int, counted: Flags, budget: int,
-    offsets: tuple[int, ...] = (0,), sizes: tuple[int, ...] = (),
+    offsets: tuple[int, ...] = (0,), sizes: tuple[int, ...] = (), rule: Rule = PLURALITY,
 ) -> Stake:  # fmt: skip
-    """Return what attacks on a plurality's answers demand.
-
-    It is lost to a label whose gain exceeds the gap once all members that are reached vote for it;
-    no other votes help a label more. A member gains 0, 1 or 2.
-    """
+    """Return what attacks on answers by a rule demand: a pair with one demand for each label."""
     members = votes.shape[1]
     none = np.zeros(0, np.int64)
     found = [unit_stake(np.zeros((members, 0), np.uint8), none, none, none, budget, offsets, sizes)]
-    points, most = [none], 2 * len(offsets) * int(found[0].quotas.sum())
+    points = [none]
+    most = FAR - 1 if rule.most is None else rule.most * len(offsets) * int(found[0].quotas.sum())
     for at in blocks(len(votes), labels):
         counts = counts_of(votes[at], labels)
-        answers = answers_of(counts)
-        gaps = gaps_of(counts, answers)
-        near, rivals = np.nonzero(counted[at, None] & (gaps < most))
+        answers = rule.answer(counts)
+        needs = rule.needs(counts, answers)
+        near, rivals = np.nonzero(counted[at, None] & (needs <= most))
         for part in blocks(len(near), members * (len(offsets) + 2)):
             own, to = near[part], rivals[part]
-            gains = passing_gains(votes[at][own], answers[own], to[:, None]).T.astype(np.uint8)
-            needs, pairs = gaps[own, to] + 1, np.arange(len(own))
-            found.append(unit_stake(gains, needs, pairs, own + at.start, budget, offsets, sizes))
+            gains = rule.gains(votes[at][own], answers[own], to[:, None]).T
+            need((gains >= 0) & (gains < 2**8), "a member gains less than 0, or too much")
+            pairs = np.arange(len(own))
+            found.append(
+                unit_stake(
+                    gains.astype(np.uint8), needs[own, to], pairs, own + at.start, budget,
+                    offsets, sizes,
+                )
+            )  # fmt: skip
             points.append(found[-1].points)
     return join_stakes(found, np.concatenate(points))
 
@@ -122,62 +151,59 @@ def forcing_stake(
 
 
 def survived_units(
-    gains: Gains, needs: Counts, offsets: tuple[int, ...], sizes: tuple[int, ...]
-) -> Counts:
+    gains: Gains, needs: Counts, offsets: tuple[int, ...], sizes: tuple[int, ...],
+    alike: Counts | None = None,
+) -> Counts:  # fmt: skip
     """Return the most units (of each family) whose gains together fall short of each need.
 
     The greatest gains of r units are, for each k, those of k or more; what units share is counted
     twice, for the attacker.
-    ``gains`` has shape (demands, members).
+    ``gains`` has shape (demands, members), or a column for each kind of member, of which there are
+    so many that are alike: with one offset and one family, only that counts.
     """
     sums = gains
     if len(offsets) > 1:
         sums = np.sum([np.roll(gains, -each, axis=1).astype(np.int16) for each in offsets], axis=0)
     kinds = range(1, int(sums.max(initial=0)) + 1)
-    families = np.split(sums, np.cumsum(sizes)[:-1], axis=1)
-    counts = [np.count_nonzero(own >= k, axis=1) for own in families for k in kinds]
+    if alike is None:
+        families = np.split(sums, np.cumsum(sizes)[:-1], axis=1)
+        counts = [np.count_nonzero(own >= k, axis=1) for own in families for k in kinds]
+    else:
+        counts = [np.where(sums >= k, alike, 0).sum(axis=1) for k in kinds]
     low, high = np.full(len(gains), -1), np.full(len(gains), max(sizes))
     while (low < high).any():
         middle = low + (high - low + 1) // 2
-        gained = np.sum([np.minimum(count, middle) for count in counts], axis=0)
+        gained = np.zeros(len(gains), np.int64)
+        for count in counts:
+            gained += np.minimum(count, middle)
         low = np.where(gained < needs, middle, low)
         high = np.where(gained < needs, high, middle - 1)
     return low
 
 
-def plurality_radii(votes: Votes, labels: int) -> Counts:
-    """Return how many poisoned parts each answer survives.
-
-    A poisoned member gains a label at most 2 on the answer, so r of them close no gap of 2 r or
-    more; at least G // 2 + 1 members voted for the answer, where G is the gap, and that many close
-    it. So the radius is half the least gap, rounded down.
-    """
-    found = np.zeros(len(votes), np.int64)
-    for at in blocks(len(votes), labels):
-        counts = counts_of(votes[at], labels)
-        found[at] = gaps_of(counts, answers_of(counts)).min(axis=1) // 2
-    return found
-
-
 def label_radii(
-    votes: Votes, labels: int, offsets: tuple[int, ...] = (0,), sizes: tuple[int, ...] = ()
-) -> Counts:
-    """Return how many units never let a label pass the answer, shape (points, labels).
+    votes: Votes, labels: int, offsets: tuple[int, ...] = (0,), sizes: tuple[int, ...] = (),
+    rule: Rule = PLURALITY,
+) -> Counts:  # fmt: skip
+    """Return how many units never let a label change the answer, shape (points, labels).
 
     For one offset (a unit a member of each family) it is exact; else it is what Wang, Levine and
     Feizi (2022) publish of Finite Aggregation. For the answer itself it is the number of units.
     """
     sizes = sizes or (votes.shape[1],)
     found = np.full((len(votes), labels), max(sizes), np.int64)
-    for at in blocks(len(votes), labels + 5 * votes.shape[1]):
+    names = np.arange(labels, dtype=np.int32)
+    alone = len(offsets) == len(sizes) == 1  # only how many members vote for each label matters
+    for at in blocks(len(votes), 5 * labels if alone else labels + 5 * votes.shape[1]):
         counts = counts_of(votes[at], labels)
-        answers = answers_of(counts)
-        gaps = gaps_of(counts, answers)
+        answers = rule.answer(counts)
+        needs = rule.needs(counts, answers)
+        cast = np.broadcast_to(names, counts.shape) if alone else votes[at]
         for label in range(labels):
             rows = np.flatnonzero(answers != label)
-            gains = passing_gains(votes[at][rows], answers[rows], label)
+            gains = rule.gains(cast[rows], answers[rows], label)
             found[at.start + rows, label] = survived_units(
-                gains, gaps[rows, label] + 1, offsets, sizes
+                gains, needs[rows, label], offsets, sizes, counts[rows] if alone else None
             )
     return found
 
@@ -319,18 +345,28 @@ def refuse_scores(votes: Votes, scores: Scores, source: str) -> None:
             )
 
 
-def _prefer(scores: Scores, one: Any, other: Any) -> Flags:
-    """Return which members prefer a label to another, shape (points, members).
+def _prefer(scores: Scores, rows: Any, one: Any, other: Any) -> Flags:
+    """Return which members prefer a label to another at some points, shape (points, members).
 
     On a tie it is the smaller label.
     """
-    first, second = (
-        np.take_along_axis(scores, np.broadcast_to(each, len(scores))[:, None, None], axis=2)
-        for each in (one, other)
-    )
-    before = np.broadcast_to(one < other, len(scores))[:, None]
-    flags: Flags = (first > second)[..., 0] | ((first == second)[..., 0] & before)
+    first, second = scores[rows, :, one], scores[rows, :, other]
+    before = np.reshape(one < other, (-1, 1))
+    flags: Flags = np.where(before, first >= second, first > second)
     return flags
+
+
+def support_of(scores: Scores, answers: Counts) -> Counts:
+    """Return how many members prefer each label to the answer, shape (points, labels)."""
+    points, members, labels = scores.shape
+    found = np.zeros((points, labels), np.int64)
+    for at in blocks(points, members * labels, CACHE):
+        own = scores[np.arange(points)[at], :, answers[at]]
+        below = np.nextafter(own, -np.inf)  # of scores that are equal the smaller label counts
+        for label in range(labels):
+            least = np.where((label < answers[at])[:, None], below, own)
+            found[at, label] = (scores[at, :, label] > least).sum(axis=1)
+    return found
 
 
 def run_off_answers(votes: Votes, scores: Scores, labels: int) -> Counts:
@@ -339,15 +375,14 @@ def run_off_answers(votes: Votes, scores: Scores, labels: int) -> Counts:
     The two labels with the most votes are the finalists; each member prefers the one it scores
     higher; all ties go to the smaller label.
     """
-    found = np.zeros(len(votes), np.int64)
-    for at in blocks(len(votes), votes.shape[1] + labels):
-        counts = counts_of(votes[at], labels)
-        first = answers_of(counts)
-        counts[np.arange(len(counts)), first] = -1
-        second = answers_of(counts)
-        support = _prefer(scores[at], first, second).sum(axis=1)
-        found[at] = np.where(2 * support + (first < second) > votes.shape[1], first, second)
-    return found
+    counts, rows = counts_of(votes, labels), np.arange(len(votes))
+    first = answers_of(counts)
+    counts[rows, first] = -1
+    second = answers_of(counts)
+    support = np.zeros(len(votes), np.int64)
+    for at in blocks(len(votes), votes.shape[1], CACHE):
+        support[at] = _prefer(scores, rows[at], first[at], second[at]).sum(axis=1)
+    return np.where(2 * support + (first < second) > votes.shape[1], first, second)
 
 
 def run_off_radii(votes: Votes, scores: Scores, labels: int, target: int | None = None) -> Counts:
@@ -356,26 +391,26 @@ def run_off_radii(votes: Votes, scores: Scores, labels: int, target: int | None 
     With a target, return how many never make it the answer; -1 where it is the answer already. More
     members can do what some can, and all of them make any label win.
     """
+    counts, answers = counts_of(votes, labels), run_off_answers(votes, scores, labels)
+    support = support_of(scores, answers)
     low, near = np.zeros(len(votes), np.int64), target is None
     high = np.full(len(votes), votes.shape[1], np.int64)
     if near:  # what is published is seldom less
-        low = published_run_offs(votes, scores, labels, run_off_answers(votes, scores, labels))
+        low = published_run_offs(votes, scores, labels, answers, support=support)
     while (low + 1 < high).any():
-        rows = np.flatnonzero(low + 1 < high)
-        middle = low[rows] + 1 if near else (low[rows] + high[rows]) // 2
+        middle = np.where(low + 1 < high, low + 1 if near else (low + high) // 2, -1)
         near = False
-        falls = run_off_falls(votes[rows], scores[rows], labels, middle, target)
-        high[rows[falls]] = middle[falls]
-        low[rows[~falls]] = middle[~falls]
-    if target is None:
-        return low
-    return np.where(run_off_answers(votes, scores, labels) == target, -1, low)
+        falls = run_off_falls(votes, scores, counts, answers, support, middle, target)
+        high = np.where(falls, middle, high)
+        low = np.where(falls, low, np.maximum(low, middle))
+    return low if target is None else np.where(answers == target, -1, low)
 
 
 def run_off_falls(
-    votes: Votes, scores: Scores, labels: int, edits: Counts, target: int | None = None
-) -> Flags:
-    """Return which answers this many poisoned parts can change.
+    votes: Votes, scores: Scores, counts: Counts, answers: Counts, support: Counts, edits: Counts,
+    target: int | None = None,
+) -> Flags:  # fmt: skip
+    """Return which answers this many poisoned parts can change; -1: none is sought.
 
     Fix the new winner t and the other finalist s. A poisoned member may as well vote t, or vote s
     and prefer s, since any other vote only helps a third label. Let t gain A votes and s gain B, of
@@ -385,55 +420,65 @@ def run_off_falls(
     preferred s are recast first. For each B the largest possible A is best: making one more member
     of any third label vote t costs t nothing. So trying every B suffices.
     """
-    chosen = run_off_answers(votes, scores, labels)
-    counts = np.concatenate([counts_of(votes[at], labels) for at in blocks(len(votes), labels)])
+    members, labels = votes.shape[1], counts.shape[1]
     falls, names = np.zeros(len(votes), np.bool_), np.arange(labels)
     for t in range(labels) if target is None else (target,):
         for s in [other for other in range(labels) if other != t]:
-            rows = np.flatnonzero(~falls & (chosen != t))
+            rows = np.flatnonzero(~falls & (edits >= 0) & (answers != t))
+            enough = 2 * (support[rows, t] + edits[rows]) + (t < s) > members
+            rows = rows[enough | (answers[rows] != s)]
             third, most = np.flatnonzero((names != t) & (names != s)), edits[rows, None]
             over_t, over_s = (
                 counts[np.ix_(rows, third)] - counts[rows, None, own] + (third < own)
                 for own in (t, s)
             )  # an edit closes one of these gaps by 2 at most, and both by 3
             near = (over_t <= 2 * most) & (over_s <= 2 * most) & (over_t + over_s <= 3 * most)
-            near = near.all(axis=1)
-            width = max(votes.shape[1], (2 * votes.shape[1] + 1) * labels)
-            for at in blocks(int(near.sum()), width):
-                own_rows = rows[near][at]
-                ahead = _prefer(scores[own_rows], t, s)
-                falls[own_rows] = _can_win(
-                    votes[own_rows], ahead, counts[own_rows], (t, s), edits[own_rows]
-                )
+            rows = rows[near.all(axis=1)]
+            for at in blocks(len(rows), members, CACHE):
+                own = rows[at]
+                ahead = _prefer(scores, own, t, s)
+                falls[own] = _can_win(votes[own], ahead, counts[own], (t, s), edits[own])
     return falls
 
 
 def _can_win(
     votes: Votes, ahead: Flags, counts: Counts, pair: tuple[int, int], edits: Counts
 ) -> Flags:
-    """Return whether t can win a run-off against s after this many edits, shape (points,)."""
+    """Return whether t can win a run-off against s after this many edits, shape (points,).
+
+    What each condition lacks is convex in B: A and A + B are least numbers of linear ones, and what
+    third labels lose greatest ones of -A and -B. So halving finds the B that lacks least.
+    """
     t, s = pair
     labels, parts = counts.shape[1], votes.shape[1]
     third = np.array([u for u in range(labels) if u not in pair], np.int64)
     # For each third label: its votes, how many of these prefer s, and its leads.
-    held = counts[:, third][:, None]
-    marked = np.where(ahead, labels, votes).astype(np.int32)
-    cheap = counts_of(marked, labels + 1)[:, third][:, None]
-    over_t = (held[:, 0] - counts[:, [t]] + (third < t))[:, None]
-    over_s = (held[:, 0] - counts[:, [s]] + (third < s))[:, None]
-    most = int(edits.max())
-    gain_s = np.arange(-min(most, int(counts[:, s].max())), most + 1)[None]
-    rest, budget = held.sum(axis=2), edits[:, None]
-    gain_t = np.minimum(budget - np.maximum(gain_s, 0), rest - gain_s)
-    fits = (gain_s <= budget) & (-gain_s <= counts[:, [s]]) & (-gain_t <= counts[:, [t]])
-    fits &= gain_t + gain_s >= 0
-    must = np.maximum(np.maximum(over_t - gain_t[..., None], over_s - gain_s[..., None]), 0)
-    fits &= (must <= held).all(axis=2) & (must.sum(axis=2) <= gain_t + gain_s)
-    dear = np.maximum(must - cheap, 0).sum(axis=2)
-    dear += np.maximum(gain_t + gain_s - np.maximum(must, cheap).sum(axis=2), 0)
-    support = ahead.sum(axis=1)[:, None] + gain_t - dear
-    changed: Flags = (fits & (2 * support + (t < s) > parts)).any(axis=1)
-    return changed
+    held = counts[:, third]
+    cheap = counts_of(np.where(ahead, labels, votes).astype(np.int32), labels + 1)[:, third]
+    over_t = held - counts[:, [t]] + (third < t)
+    over_s = held - counts[:, [s]] + (third < s)
+    support, rest, easy = ahead.sum(axis=1), held.sum(axis=1), cheap.sum(axis=1)
+
+    def lacks(gain_s: Counts) -> Counts:
+        gain_t = np.minimum(edits - np.maximum(gain_s, 0), rest - gain_s)
+        gained = gain_t + gain_s
+        must = np.maximum(np.maximum(over_t - gain_t[:, None], over_s - gain_s[:, None]), 0)
+        dear = np.maximum(np.maximum(must - cheap, 0).sum(axis=1), gained - easy)
+        found: Counts = must.sum(axis=1) - gained
+        for each in (
+            -gain_t - counts[:, t],
+            (must - held).max(axis=1, initial=-parts),
+            parts + 1 - (t < s) - 2 * (support + gain_t - dear),
+        ):
+            found = np.maximum(found, each)
+        return found
+
+    low, high = -np.minimum(edits, counts[:, s]), edits
+    while (low < high).any():
+        middle = (low + high) // 2
+        left = (low == high) | (lacks(middle) <= lacks(middle + 1))
+        low, high = np.where(left, low, middle + 1), np.where(left, middle, high)
+    return lacks(low) <= 0
 
 
 def run_off_stake(
@@ -460,7 +505,7 @@ def run_off_stake(
                 gaps = np.delete(2 * counts - counts[t] - counts[s], [t, s])
                 if gaps.max(initial=0) > 3 * budget * len(offsets):  # both close by 3 at most
                     continue
-                ahead = _prefer(scores[[point]], t, s)[0]
+                ahead = _prefer(scores, [point], t, s)[0]
                 gains, needs = _run_off_demands(votes[point], ahead, counts, t, s)
                 need(len(needs), "a label that is not the answer wins")
                 pairs = np.zeros(len(needs), np.int64)
@@ -492,8 +537,9 @@ def _run_off_demands(
 
 
 def published_run_offs(
-    votes: Votes, scores: Scores, labels: int, answers: Counts, offsets: tuple[int, ...] = (0,)
-) -> Counts:
+    votes: Votes, scores: Scores, labels: int, answers: Counts, offsets: tuple[int, ...] = (0,),
+    support: Counts | None = None,
+) -> Counts:  # fmt: skip
     """Return how many units each answer survives by the published argument (Rezaei et al. 2023).
 
     An answer changes only if two labels rank before it in the first round, or another finalist wins
@@ -501,19 +547,24 @@ def published_run_offs(
     of the first round together.
     """
     found = np.full(len(votes), votes.shape[1] - 1, np.int64)
-    for at in blocks(len(votes), 8 * votes.shape[1] + labels):
-        found[at] = _published_radii(votes[at], scores[at], labels, answers[at], offsets)
+    support = support_of(scores, answers) if support is None else support
+    width = 8 * labels if len(offsets) == 1 else 8 * votes.shape[1] + labels
+    for at in blocks(len(votes), width):
+        found[at] = _published_radii(votes[at], scores[at], answers[at], support[at], offsets)
     return found
 
 
 def _published_radii(
-    votes: Votes, scores: Scores, labels: int, answers: Counts, offsets: tuple[int, ...]
+    votes: Votes, scores: Scores, answers: Counts, support: Counts, offsets: tuple[int, ...]
 ) -> Counts:
-    points, members = votes.shape
+    (points, members), labels = votes.shape, support.shape[1]
     counts, rows = counts_of(votes, labels), np.arange(points)
     first, others = answers_of(counts), counts.copy()
     others[rows, first] = -1
     rival = np.where(first == answers, answers_of(others), first)
+    alike = counts if len(offsets) == 1 else None
+    names = np.arange(labels, dtype=np.int32)
+    cast = votes if alike is None else np.broadcast_to(names, counts.shape)
 
     def ahead(one: Any, other: Any) -> Counts:
         """Return the votes that one label is short of another."""
@@ -521,23 +572,26 @@ def _published_radii(
         return short
 
     def survived_by(gains: Gains, needs: Counts) -> Counts:
-        return survived_units(gains, needs, offsets, (members,))
+        return survived_units(gains, needs, offsets, (members,), alike)
 
-    alone = [
-        survived_by(passing_gains(votes, answers, a), ahead(a, answers)) for a in range(labels)
-    ]
+    def second_round(label: int) -> Counts:
+        """Return how many units never let a label win the second round against the answer."""
+        lacks = (members + (label > answers) + 1) // 2 - support[:, label]
+        if alike is None:
+            gains = 1 - _prefer(scores, rows, label, answers).astype(np.int8)
+            return survived_by(gains, lacks)
+        kinds = np.column_stack([members - support[:, label], support[:, label]])
+        gains = np.broadcast_to(np.array([1, 0]), kinds.shape)
+        return survived_units(gains, lacks, offsets, (members,), kinds)
+
+    alone = [survived_by(passing_gains(cast, answers, a), ahead(a, answers)) for a in range(labels)]
     found = np.full(points, members - 1, np.int64)
     for a in range(labels):
-        preferred = _prefer(scores, a, answers)
-        lacks = (members + (a > answers) + 1) // 2 - preferred.sum(axis=1)
-        wins = survived_by(1 - preferred.astype(np.int8), lacks)
-        enters = survived_by(passing_gains(votes, rival, a), ahead(a, rival))
-        final = np.maximum(wins, np.where(rival == a, -1, enters))
+        enters = survived_by(passing_gains(cast, rival, a), ahead(a, rival))
+        final = np.maximum(second_round(a), np.where(rival == a, -1, enters))
         found = np.where(answers == a, found, np.minimum(found, final))
         for b in range(a + 1, labels):
-            gains = (
-                1 + 2 * (votes == answers[:, None]).astype(np.int8) - (votes == a) - (votes == b)
-            )
+            gains = 1 + 2 * (cast == answers[:, None]).astype(np.int8) - (cast == a) - (cast == b)
             both = survived_by(gains, ahead(a, answers) + ahead(b, answers))
             both = np.maximum(both, np.maximum(alone[a], alone[b]))
             apart = (answers != a) & (answers != b)

@@ -15,22 +15,22 @@ Thresholds: TypeAlias = NDArray[np.int32]
 THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
 
 
-def reach_of(ballots: Ballots, kind: str, threat: str) -> tuple[int, str]:
+def reach_of(ballots: Ballots, relabels: bool, threat: str) -> tuple[int, str]:
     """Return the most parts that one change reaches, and why.
+
+    With ``relabels``, members see all samples and withstand those alone.
 
     A sample is in the part selected by its hash, whatever else the training set contains. So
     inserting or removing a sample changes one part; a modification removes and inserts, perhaps in
     two parts; a relabelled sample stays in its part if the hash does not read the label.
     """
-    if kind == "thresholds":
-        return change_of(ballots, threat)
-    if kind == "ss_dpa" and threat != "relabels":
+    if relabels and threat != "relabels":
         raise Rejected(f"members that all see every sample do not withstand {threat}")
     if threat in ("edits", "insertions", "removals"):
         return 1, "the sample is in the part that its hash selects"
     if threat == "modifications":
         return 2, "it is a removal and an insertion, and the sample may move to another part"
-    if kind == "ss_dpa" and ballots.origin.method in (None, "ss_dpa"):
+    if relabels and ballots.origin.method in (None, "ss_dpa"):
         return 1, "members see all samples, but the labels of their own part only"
     reads = ballots.origin.hash_reads_label
     if reads is None:
@@ -100,75 +100,52 @@ def is_spread(ballots: Ballots) -> bool:
     return ballots.origin.method == "finite_aggregation" or len(ballots.origin.offsets) > 1
 
 
-def refuse_for_edits(
-    ballots: Ballots, *, spread: bool = False, certified: bool = False, families: bool = False
+def refuse_misfits(
+    ballots: Ballots, spread: bool, certified: bool, families: bool, relabels: bool
 ) -> None:
-    """Refuse ballots where one edit reaches more members than expected."""
-    method, source = ballots.origin.method, ballots.source
-    if not certified:
-        _refuse_alone(ballots)
+    """Refuse ballots where one edit, or one relabel, reaches more members than expected."""
+    origin, source = ballots.origin, ballots.source
+    unit, more = ("relabel", ", relabels = ...") if relabels else ("edit", "")
     need(
-        method != "ss_dpa",
+        certified or ballots.parts > 1,
+        f"{source}: 1 part: one change could change every answer; certify dpa(..., members = "
+        "certified), which uses its thresholds, or train on at least 2 parts",
+    )
+    need(
+        relabels or origin.method != "ss_dpa",
         f"{source}: its members were trained as in SS-DPA, each on all points, so one edit reaches "
         "them all; certify ss_dpa against relabels",
     )
     need(
-        spread or not is_spread(ballots),
-        f"{source}: one edit reaches {_several(ballots)} members (Finite Aggregation); certify "
-        "finite_aggregation",
-    )
-    need(
-        families or not (method == "hash_bagging" or len(ballots.origin.families) > 1),
-        f"{source}: one edit reaches a member of each family (hash bagging); certify hash_bagging",
-    )
-
-
-def refuse_for_relabels(ballots: Ballots) -> None:
-    """Refuse ballots where one relabel may reach more than one member."""
-    _refuse_alone(ballots)
-    origin, source = ballots.origin, ballots.source
-    need(
-        not origin.hash_reads_label,
+        not (relabels and origin.hash_reads_label),
         f"{source}: the hash that divided the training set reads labels, so a relabel may move a "
         "sample to another part; divide with a hash of the sample alone",
     )
     need(
-        origin.distinct_samples is not False,
+        not (relabels and origin.distinct_samples is False),
         f"{source}: some rows of the training set are the same sample, so a relabel may reach two "
         "parts; merge them first (Levine and Feizi, appendix G)",
     )
     need(
-        not is_spread(ballots),
-        f"{source}: one relabel reaches {_several(ballots)} members (Finite Aggregation); certify "
-        "finite_aggregation, relabels = ...",
+        spread or not is_spread(ballots),
+        f"{source}: one {unit} reaches {len(origin.offsets) or 'several'} members (Finite "
+        f"Aggregation); certify finite_aggregation{more}",
     )
     need(
-        origin.method != "hash_bagging" and len(origin.families) <= 1,
-        f"{source}: one relabel reaches a member of each family (hash bagging); certify "
-        "hash_bagging, relabels = ...",
+        families or not (origin.method == "hash_bagging" or len(origin.families) > 1),
+        f"{source}: one {unit} reaches a member of each family (hash bagging); certify "
+        f"hash_bagging{more}",
     )
 
 
-def _several(ballots: Ballots) -> str:
-    return str(len(ballots.origin.offsets) or "several")
-
-
-def _refuse_alone(ballots: Ballots) -> None:
-    need(
-        ballots.parts > 1,
-        f"{ballots.source}: 1 part: one change could change every answer; certify dpa(..., members "
-        "= certified), which uses its thresholds, or train on at least 2 parts",
-    )
-
-
-def rests_on(ballots: Ballots, kind: str) -> list[str]:
+def rests_on(ballots: Ballots, relabels: bool) -> list[str]:
     """Return the unchecked assumptions about the ballots' origin, one per line."""
     origin, name, found = ballots.origin, ballots.source, []
     if origin.method is None:
         found.append(
             "how the members were trained; that a sample reaches no other members than stated"
         )
-    if kind == "ss_dpa":
+    if relabels:
         if origin.hash_reads_label is None:
             found.append("a relabelled sample stays in its part")
         if origin.distinct_samples is None:

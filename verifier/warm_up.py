@@ -16,6 +16,7 @@ from leaveout.bab.native.nodes import batch_of, root_node
 from leaveout.bab.native.space import make_space
 from leaveout.encoders.box import Box
 from leaveout.models.graph import Layer, Stack
+from leaveout.specs.table import votes
 
 if TYPE_CHECKING:
     from leaveout.models.forest import DareForestClassifier
@@ -222,7 +223,7 @@ def _decide(text: str, folder: Path) -> None:
         decider.decide(statement)
 
 
-_VOTES = "dpa", "ss_dpa", "finite_aggregation", "hash_bagging", "run_off", "collective_accuracy"
+_VOTES = (name for function in votes.FUNCTIONS for name in function.kernels)
 
 KERNELS: Mapping[str, Callable[[], object]] = {
     "points": rehearse,

@@ -52,13 +52,13 @@ class Summed:
     counted: NDArray[np.uint16]  # shape (points at stake,): each y_j, in the same units
 
 
-_FIRST = 16
+_FIRST = 8
 """Points of each initial batch."""
 
-_SPELL = 0.05
+_SPELL = 0.1
 """Share of the remaining time for one batch."""
 
-_BRIEF = 1.0
+_BRIEF = 2.0
 """Least seconds per batch."""
 
 _IN_VAIN = 8
@@ -77,27 +77,29 @@ Told = Callable[[str], None]
 def in_batches(stake: Stake, deadline: Deadline, tell: Told) -> Iterator[tuple[Batch, ...]]:
     """Yield better and better lists of batches that one attack cannot lose entirely."""
     order = _hardest_first(stake)
-    starts = range(0, len(order), _FIRST)
-    known, growing = list[Batch](), list[tuple[int, Batch]]()
-    vain = 0
-    for number, start in enumerate(starts):
-        if deadline.over or vain == _IN_VAIN:
-            break
-        points = np.sort(order[start : start + _FIRST])
-        found = _search_joined(stake, [Batch(points, len(points))], deadline)
-        vain = 0 if found is not None else vain + 1
-        joins = 0
-        while found is not None:
-            growing.append((joins, found))
-            if len(growing) < 2 or growing[-2][0] != joins:
-                break
-            parts = [growing.pop(-2)[1], growing.pop()[1]]
-            found = _search_joined(stake, parts, deadline)
-            joins += 1
-            known += parts if found is None else []
-        saved = sum(batch.surviving_points for batch in (*known, *(each for _, each in growing)))
-        tell(f"at most {len(order) - saved:,} points, batch {number + 1:,} of {len(starts):,}")
-        yield (*known, *(batch for _, batch in growing))
+    chunks = [np.sort(order[at : at + _FIRST]) for at in range(0, len(order), _FIRST)]
+    level = [[Batch(points, len(points))] for points in chunks]
+    known, odd = list[Batch](), list[Batch]()
+    while level and not deadline.over:
+        found, vain = list[Batch](), 0
+        for number, parts in enumerate(level):
+            stop = deadline.over or vain >= _IN_VAIN
+            whole = None if stop else _search_joined(stake, parts, deadline)
+            vain = vain + 1 if whole is None else 0
+            if whole is not None or len(parts) == 1:
+                found.append(whole or parts[0])
+            else:
+                known += parts
+            if stop:
+                continue
+            later = [part for parts in level[number + 1 :] for part in parts]
+            batches = [each for each in (*known, *found, *odd, *later) if each.surviving_points]
+            most = len(order) - sum(each.surviving_points for each in batches)
+            tell(f"at most {most:,} points, batch {number + 1:,} of {len(level):,}")
+            yield tuple(batches)
+        found += odd
+        odd = found[len(found) // 2 * 2 :]
+        level = [found[at : at + 2] for at in range(0, len(found) - 1, 2)]
 
 
 def _search_joined(stake: Stake, parts: Sequence[Batch], deadline: Deadline) -> Batch | None:
@@ -182,8 +184,8 @@ _SEARCHED = "a search of all attacks"
 _SINGLE = "what single points survive"
 _SHARES = "shares of the units in every point"
 _SOLVED = "the dual bound of a MILP"
+_ONE_BATCH = "a separate attack on 1 batch of points"
 _BATCHES = "a separate attack on each of {count:,} batches of points"
-_BOTH = "shares of the units in every point, and a separate attack on each of {count:,} batches"
 
 _SEARCH_SHARE = 0.5
 _SEARCH_SECONDS = 30.0
@@ -297,10 +299,10 @@ class _Known:
         with_shares = least_sum(self._stake, batches)
         self._summing = time.perf_counter() - started
         found = with_shares or alone
-        proof = (_BOTH if batches else _SHARES) if with_shares else _BATCHES
         if found.upper < self._upper:
-            self._upper, self._summed = found.upper, found
-            self._proof = proof.format(count=len(batches))
+            apart = (_ONE_BATCH if len(batches) == 1 else _BATCHES).format(count=len(batches))
+            terms = [_SHARES] * (with_shares is not None) + [apart] * (len(batches) > 0)
+            self._upper, self._summed, self._proof = found.upper, found, ", and ".join(terms)
 
     def solve(self, solver: CanSolve, deadline: Deadline, tell: Told) -> None:
         """Run a solver, for half of the remaining time if that is limited."""

@@ -16,7 +16,7 @@ from leaveout.bab.votes.search import search
 from leaveout.deadline import Deadline
 from leaveout.kernel.counting import Stake, counts_of, show_no_more_lost, show_sum
 from leaveout.kernel.numbers import Rejected
-from leaveout.kernel.schemes import answers_of, plurality_stake
+from leaveout.kernel.schemes import answers_of, counted_stake
 from leaveout.verifier.certify.votes import answer
 
 from attacks.kind import Case, Outcome
@@ -59,7 +59,7 @@ class Batches:
         known = Truth(case)
         worst = int(known.right.sum()) - known.collective(budget)
         right = answers_of(counts_of(votes, labels)) == truth
-        stake = plurality_stake(votes, labels, right, budget, offsets or (0,), sizes)
+        stake = counted_stake(votes, labels, right, budget, offsets or (0,), sizes)
         with patch.object(batches, "_FIRST", case["size"]):
             *_, found = ((), *batches.in_batches(stake, Deadline.after(60.0), lambda words: None))
         wrong = _mistake(stake, found, worst)

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from shlex import quote
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leaveout.kernel.counting import Counts, counts_of
+from leaveout.kernel.schemes import answers_of
 from leaveout.models.ballots import Ballots
 from leaveout.models.reading import comma_cure, comma_number, odd_notation
 from leaveout.models.table import number
 from leaveout.models.train.encoding import is_missing_value
 from leaveout.models.votes.features import TableFeatures
 from leaveout.models.votes.samples import NO_LABEL, Samples
-
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,9 +46,7 @@ class Accuracy:
 
 def accuracy_of(ballots: Ballots) -> Accuracy:
     """Return the accuracy of the members' plurality."""
-    rows = np.arange(ballots.points)[:, None] * ballots.labels
-    cells = np.bincount((rows + ballots.votes).ravel(), minlength=ballots.points * ballots.labels)
-    answers = cells.reshape(ballots.points, ballots.labels).argmax(axis=1)
+    answers = answers_of(counts_of(ballots.votes, ballots.labels))
     counts = (
         np.bincount(labels, minlength=ballots.labels)
         for labels in (ballots.truth, ballots.truth[answers == ballots.truth], answers)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from leaveout.kernel.threats import THREATS
+from leaveout.kernel.voting import FUNCTIONS as COUNTED
+from leaveout.kernel.voting import Scheme
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Types, Words
 from leaveout.specs.text.expressions import Call, Number
 from leaveout.specs.types import (
@@ -17,9 +20,6 @@ from leaveout.specs.types import (
     TEST_POINTS,
     TEXT,
 )
-
-THREATS = ("edits", "insertions", "removals", "modifications", "relabels")
-"""Kinds of changes to a training set that can be counted."""
 
 _EDITS = "up to n points are inserted or removed"
 _RELABELS = "up to n labels are changed; the points stay"
@@ -69,7 +69,7 @@ def _against(given: Bound, types: Types) -> str | None:
 
 
 def _what_survives(template: str) -> Words:
-    """Return words with ``{changes}`` (e.g. 8 edits) and ``{points}`` filled in.
+    """Return words with ``{changes}`` (e.g. 8 edits), ``{do}`` and ``{points}`` filled in.
 
     The points are all test points that count, or those of one true label.
     """
@@ -79,9 +79,9 @@ def _what_survives(template: str) -> Words:
         if len(threats) != 1:
             return None
         (threat,) = threats
-        unit = threat[:-1] if given[threat] == "1" else threat
+        unit, do = (threat[:-1], "does") if given[threat] == "1" else (threat, "do")
         changes = f"{given[threat]} {unit}"
-        return template.format(changes=changes, points=_points(given), **given)
+        return template.format(changes=changes, do=do, points=_points(given), **given)
 
     return words
 
@@ -122,11 +122,29 @@ _BALLOTS = Parameter("ballots", (BALLOTS,))
 _WHICH = (EDIT_VOTES, RELABEL_VOTES)
 _VOTES = (Parameter("votes", _WHICH), *map(_changes, THREATS), _label("label"))
 _UNIT = Parameter("against", optional=True, named=True, words=THREATS)
-_EXACT = Parameter("certificate", optional=True, named=True, words=("exact", "published"))
 _EITHER = (
     "edits: up to n points inserted or removed; insertions, removals: only that; modifications: "
     "up to n points replaced; relabels: up to n labels changed"
 )
+
+
+def _function_of(name: str, scheme: Scheme) -> Function:
+    """Return the function that counts ballots by a scheme."""
+    options = (
+        Parameter(option, optional=True, named=True, words=words)
+        for option, words in scheme.options.items()
+    )
+    return Function(
+        name,
+        (_BALLOTS, *options),
+        RELABEL_VOTES if scheme.relabels else EDIT_VOTES,
+        scheme.says,
+        f'let W = {name}(ballots("ballots.npz"))',
+        threat=_RELABELS if scheme.relabels else _EDITS,
+        solver="certificate" in scheme.options,
+        kernels=(name,),
+    )
+
 
 FUNCTIONS: tuple[Function, ...] = (
     Function(
@@ -146,59 +164,7 @@ FUNCTIONS: tuple[Function, ...] = (
         'let V = ballots("ballots.npz")',
         reads=True,
     ),
-    Function(
-        "dpa",
-        (
-            _BALLOTS,
-            Parameter("members", optional=True, named=True, words=("fragile", "certified")),
-        ),
-        EDIT_VOTES,
-        "The majority of base classifiers trained on parts of the training set; 'certified' "
-        "members survive the edits that the thresholds of the ballots state.",
-        'let W = dpa(ballots("ballots.npz"))',
-        threat=_EDITS,
-        kernels=("dpa",),
-    ),
-    Function(
-        "ss_dpa",
-        (_BALLOTS,),
-        RELABEL_VOTES,
-        "The majority of base classifiers that each see all points and the labels of a part.",
-        'let W = ss_dpa(ballots("ballots.npz"))',
-        threat=_RELABELS,
-        kernels=("ss_dpa",),
-    ),
-    Function(
-        "finite_aggregation",
-        (_BALLOTS, _EXACT),
-        EDIT_VOTES,
-        "The majority of base classifiers where every training point is spread to several; "
-        "certified exactly, or by the published bound.",
-        'let W = finite_aggregation(ballots("ballots.npz"))',
-        threat=_EDITS,
-        solver=True,
-        kernels=("finite_aggregation",),
-    ),
-    Function(
-        "hash_bagging",
-        (_BALLOTS,),
-        EDIT_VOTES,
-        "The majority of base classifiers of several families, each trained on parts of the whole "
-        "training set, so that an edit reaches one of each family.",
-        'let W = hash_bagging(ballots("ballots.npz"))',
-        threat=_EDITS,
-        kernels=("hash_bagging",),
-    ),
-    Function(
-        "run_off",
-        (_BALLOTS, _EXACT),
-        EDIT_VOTES,
-        "A run-off between the two labels with the most votes, by the members' scores, over "
-        "parts or spread parts; certified exactly, or by the published bound.",
-        'let W = run_off(ballots("ballots.npz"))',
-        threat=_EDITS,
-        kernels=("run_off",),
-    ),
+    *(_function_of(name, scheme) for name, scheme in COUNTED.items()),
     Function(
         "certified_accuracy",
         _VOTES,
@@ -210,7 +176,7 @@ FUNCTIONS: tuple[Function, ...] = (
         threat=_EITHER,
         words=_what_survives(
             "the share of {points} that {votes} answers correctly whatever {changes} of "
-            "the training set do, each point attacked separately,"
+            "the training set {do}, each point attacked separately,"
         ),
         share=True,
     ),

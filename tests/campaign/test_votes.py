@@ -47,7 +47,7 @@ def test_enumeration_counts_edits_as_defined():
 
 
 @pytest.mark.parametrize(
-    ("vote", "name"), [("dpa", "plurality_radii"), ("certified", "threshold_radii")]
+    ("vote", "name"), [("dpa", "label_radii"), ("certified", "threshold_radii")]
 )
 def test_a_radius_too_large_is_seen(monkeypatch, vote, name):
     whole = getattr(schemes, name)

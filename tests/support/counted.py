@@ -30,7 +30,7 @@ def tally(votes, labels):
 
 
 def plurality_radii(tallied):
-    return schemes.plurality_radii(tallied.votes, tallied.labels)
+    return schemes.label_radii(tallied.votes, tallied.labels).min(axis=1)
 
 
 def finite_published(votes, labels, offsets):
@@ -61,7 +61,7 @@ def stake_of(votes, truth, labels, budget, offsets=(), sizes=()):
     """Return what attacks on a plurality's correct answers demand."""
     right = tally(votes, labels).predictions == truth
     budget = min(budget, max(sizes, default=votes.shape[1]))
-    return schemes.plurality_stake(votes, labels, right, budget, tuple(offsets) or (0,), sizes)
+    return schemes.counted_stake(votes, labels, right, budget, tuple(offsets) or (0,), sizes)
 
 
 def passing_stake(ballot, labels, label, budget, offsets):

@@ -12,9 +12,9 @@ from leaveout.encoders.votes.programme import choices_in, most_lost_problem
 from leaveout.errors import BallotError, LeaveoutError
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.schemes import label_radii
-from leaveout.kernel.threats import refuse_for_edits, refuse_for_relabels
+from leaveout.kernel.threats import refuse_misfits
 from leaveout.kernel.values import Given
-from leaveout.kernel.votes import Vote
+from leaveout.kernel.voting import Vote
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.solvers import Status, find_solver
 from leaveout.verifier.certify.check import check
@@ -117,14 +117,14 @@ def test_other_votes_refuse_its_ballots_here_and_in_the_checker(tmp_path, origin
         verify(tmp_path / "a.spec")
     assert str(told.value) == snapshot
     with pytest.raises(Rejected) as told:
-        refuse_for_edits(ballots)
+        refuse_misfits(ballots, False, False, False, False)
     assert str(told.value) == snapshot
     with pytest.raises(Rejected) as told:
-        refuse_for_edits(ballots, spread=True)
+        refuse_misfits(ballots, True, False, False, False)
     assert str(told.value) == snapshot
-    refuse_for_edits(ballots, families=True)
+    refuse_misfits(ballots, False, False, families=True, relabels=False)
     with pytest.raises(Rejected, match="each family"):
-        refuse_for_relabels(ballots)
+        refuse_misfits(ballots, False, False, False, relabels=True)
 
 
 def test_families_are_of_the_manifest_or_said_and_must_agree(tmp_path, snapshot):

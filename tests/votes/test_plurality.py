@@ -126,7 +126,7 @@ def test_what_a_change_reaches_follows_from_the_hash():
         origin = Origin(hash_reads_label=reads)
         held = Ballots(np.zeros((1, 2), np.int32), np.zeros(1, np.int32), 2, origin=origin)
         try:
-            return reach_of(held, "dpa", threat)[0]
+            return reach_of(held, False, threat)[0]
         except Rejected:
             return None
 

@@ -11,7 +11,7 @@ from leaveout.errors import BallotError
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.schemes import published_run_offs, run_off_answers, run_off_radii
 from leaveout.kernel.values import Given
-from leaveout.kernel.votes import Vote as CountedVote
+from leaveout.kernel.voting import Vote as CountedVote
 from leaveout.models.votes import Ballots, Origin
 from leaveout.solvers import find_solver
 from leaveout.verifier.values.votes import Vote

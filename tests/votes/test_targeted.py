@@ -13,7 +13,7 @@ from leaveout.kernel.counting import FAR
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.schemes import plurality_radii_to
 from leaveout.kernel.values import Given
-from leaveout.kernel.votes import Vote as CountedVote
+from leaveout.kernel.voting import Vote as CountedVote
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.run import verify
 from leaveout.verifier.values.votes import Vote

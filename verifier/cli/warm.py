@@ -15,8 +15,8 @@ def warm(
             metavar="[KERNEL]...",
             help="What to compile: points (claims over points), guard, forest_guard, growth "
             "(training forests), trees (deleting from them), forest (claims about them), "
-            "forest_leaks (their families), dpa, ss_dpa, finite_aggregation, "
-            "hash_bagging, run_off, collective_accuracy.",
+            "forest_leaks (their families), survival (members that survive changes), and "
+            "functions of votes, such as dpa and collective_accuracy.",
             show_default="everything",
         ),
     ] = None,

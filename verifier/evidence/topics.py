@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from leaveout.specs.table import votes
 from leaveout.verifier.report import Report, Result
 
 _CALLED = re.compile(r"\b([a-z_]+)\(")
@@ -60,22 +61,7 @@ TOPICS: tuple[Topic, ...] = (
         "Train more parts, or state fewer changes.",
         "It covers these test points, and holds as long as one change touches no more parts "
         "than stated.",
-        frozenset(
-            [
-                "ballots",
-                "dpa",
-                "ss_dpa",
-                "finite_aggregation",
-                "hash_bagging",
-                "run_off",
-                "certified_accuracy",
-                "collective_accuracy",
-                "median_radius",
-                "test_points",
-                "radius",
-                "answered_right",
-            ]
-        ),
+        frozenset(each.name for each in votes.FUNCTIONS),
     ),
     Topic(
         "exact-deletion",

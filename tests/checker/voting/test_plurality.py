@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 
 from leaveout.kernel.counting import FAR, counts_of
-from leaveout.kernel.schemes import answers_of, plurality_radii, threshold_radii
+from leaveout.kernel.schemes import answers_of, label_radii, threshold_radii
 
 from support.votes import random_ballots
 
@@ -30,7 +30,7 @@ def test_radii_are_those_of_every_attack():
     for _ in range(150):
         parts, labels = int(rng.integers(2, 7)), int(rng.integers(2, 5))
         votes, _ = random_ballots(rng, 3, parts, labels)
-        found = plurality_radii(votes, labels)
+        found = label_radii(votes, labels).min(axis=1)
         for row, radius in zip(votes, found, strict=True):
             assert radius == least_changed(row, labels) - 1
 

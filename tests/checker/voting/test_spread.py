@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 
 from leaveout.kernel.counting import show_no_more_lost
-from leaveout.kernel.schemes import label_radii, plurality_stake
+from leaveout.kernel.schemes import counted_stake, label_radii
 from leaveout.verifier.certify.votes import answer as hints_of
 
 from support.counted import finite_exact, passing_stake
@@ -75,7 +75,7 @@ def test_attacks_are_recounted():
         others = [label for label in range(labels) if label != answer]
         for values in combinations(range(len(ballot)), 2):
             expected = any(passes(ballot, labels, offsets, values, each) for each in others)
-            stake = plurality_stake(ballot[None], labels, np.ones(1, np.bool_), 2, offsets)
+            stake = counted_stake(ballot[None], labels, np.ones(1, np.bool_), 2, offsets)
             assert bool(len(stake.lost_points(np.array(values)))) == expected
 
 

@@ -11,7 +11,7 @@ from leaveout.kernel.counting import FAR
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.schemes import plurality_radii_to
 from leaveout.kernel.values import Given
-from leaveout.kernel.votes import Vote as CountedVote
+from leaveout.kernel.voting import Vote as CountedVote
 from leaveout.verifier.certify.votes import answer
 from leaveout.verifier.values.votes.targets import toward
 from leaveout.verifier.values.votes.vote import kernel_ballots

@@ -10,7 +10,7 @@ import pytest
 from leaveout.bab.votes.search import TooLongError
 from leaveout.encoders.votes.programme import most_lost_problem
 from leaveout.kernel.counting import counts_of
-from leaveout.kernel.schemes import answers_of, plurality_stake
+from leaveout.kernel.schemes import answers_of, counted_stake
 from leaveout.solvers import Status, find_solver
 
 from support.kernel_trees import no_more_lost
@@ -19,7 +19,7 @@ from support.votes import random_ballots
 
 def at_stake(votes, truth, labels, budget, offsets=(0,), sizes=()):
     right = answers_of(counts_of(votes, labels)) == truth
-    return plurality_stake(votes, labels, right, budget, offsets, sizes)
+    return counted_stake(votes, labels, right, budget, offsets, sizes)
 
 
 def answered(ballot, labels):

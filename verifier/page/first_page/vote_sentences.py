@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from leaveout.kernel.threats import THREATS
 from leaveout.specs import Find, Name, Text
 from leaveout.specs.deciders import Accuracy, LabelAccuracy
-from leaveout.specs.table.votes import THREATS
 from leaveout.specs.types import RELABEL_VOTES
 from leaveout.verifier.amounts import (
     count_noun,

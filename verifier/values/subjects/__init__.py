@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import cast
 
+from leaveout.kernel.voting import FUNCTIONS as COUNTED
 from leaveout.names import find_reference
 from leaveout.specs import Function
 from leaveout.specs.deciders import Decider
+from leaveout.specs.table import votes
 
 _SUBJECTS = {
     "access": ("access", "idp"),
     "audit": ("audit", "membership_advantage"),
     "forest": ("forest", "points", "unlearn", "retrain", "caches_sound", "same_function"),
     "sharded": ("sharded", "unlearns"),
-    "votes": (
-        "ballots",
-        "dpa",
-        "ss_dpa",
-        "finite_aggregation",
-        "hash_bagging",
-        "run_off",
-        "certified_accuracy",
-        "collective_accuracy",
-        "targeted_robustness",
-        "median_radius",
-        "test_points",
-        "radius",
-        "answered_right",
-    ),
+    "votes": tuple(each.name for each in votes.FUNCTIONS),
 }
 
 DECIDERS = {
@@ -44,4 +33,8 @@ def has_decider(function: Function) -> bool:
 def decider_of(function: Function) -> Decider:
     """Return what computes a function's calls."""
     given = function.decider
+    if given is None and function.name in COUNTED:
+        from leaveout.verifier.values.subjects.votes import count_ballots
+
+        return partial(count_ballots, function.name)
     return cast("Decider", find_reference(DECIDERS[function.name] if given is None else given))

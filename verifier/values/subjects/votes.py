@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,8 +15,9 @@ from leaveout.deadline import Deadline
 from leaveout.errors import BallotError, SolverError
 from leaveout.kernel.counting import FAR
 from leaveout.kernel.numbers import Rejected
-from leaveout.kernel.threats import THREATS, is_spread, refuse_for_edits, refuse_for_relabels
-from leaveout.kernel.votes import Kind
+from leaveout.kernel.threats import THREATS
+from leaveout.kernel.votes import declarations
+from leaveout.kernel.voting import FUNCTIONS, kind_of
 from leaveout.models.ballots import Ballots, read_ballots
 from leaveout.solvers import Feature, SolverProcess, find_solver
 from leaveout.specs.deciders import Arguments, Bounds, Decided, Evidence
@@ -33,7 +36,6 @@ from leaveout.verifier.values.votes.sentences import (
     targeted_attack_evidence,
     targeted_evidence,
     untargeted_evidence,
-    with_declared_hash,
 )
 from leaveout.verifier.values.votes.targets import Toward, toward
 from leaveout.verifier.values.votes.vote import (
@@ -143,55 +145,30 @@ _NEVER = "numerical: no number of changes suffices"
 def ballots(given: Arguments) -> Ballots:
     """Read ballots; raise if their hash contradicts what the specification declares."""
     read = read_ballots(given.path("path"))
-    reads = {"reads_label": True, "label_independent": False, None: None}[_word(given, "hash")]
-    offsets = _whole(
-        given, "offsets", f"{read.source}: offsets must be whole numbers, one per member"
-    )
-    families = _whole(
-        given, "families", f"{read.source}: families must be whole numbers, one per family"
-    )
-    return with_declared_hash(read, reads, offsets, families)
-
-
-def dpa(given: Arguments) -> Vote:
-    """Count ballots of a partition."""
-    certified = _word(given, "members") == "certified"
-    return _count_ballots(given, "thresholds" if certified else "dpa", certified=certified)
-
-
-def ss_dpa(given: Arguments) -> Vote:
-    """Count ballots of members that see all points, but the labels of one part only."""
-    return _count_ballots(given, "ss_dpa")
-
-
-def finite_aggregation(given: Arguments) -> Vote:
-    """Count ballots of members over which each point is spread."""
-    return _count_ballots(given, "finite_aggregation", spread=True)
-
-
-def hash_bagging(given: Arguments) -> Vote:
-    """Count ballots of several families, in each of which an edit changes one member."""
-    return _count_ballots(given, "hash_bagging", families=True)
-
-
-def run_off(given: Arguments) -> Vote:
-    """Hold run-offs over ballots with scores, for parts or for spread samples."""
-    spread = is_spread(kernel_ballots(_ballots(given)))
-    return _count_ballots(given, "spread_run_off" if spread else "run_off", spread=True)
-
-
-def _count_ballots(given: Arguments, kind: Kind, **expected: bool) -> Vote:
-    """Return ballots counted by a scheme; refuse those that it does not fit."""
-    read = _ballots(given)
+    lists = {
+        name: _whole(given[name], f"{read.source}: {name} must be whole numbers, one per {each}")
+        for name, each in (("offsets", "member"), ("families", "family"))
+        if name in given
+    }
     try:
-        if kind == "ss_dpa":
-            refuse_for_relabels(kernel_ballots(read))
-        else:
-            refuse_for_edits(kernel_ballots(read), **expected)
+        said = declarations(kernel_ballots(read), _word(given, "hash"), lists)
     except Rejected as error:
         raise BallotError(str(error)) from None
-    solver = proving_solver(given.solver) if expected.get("spread") else None
-    return Vote(kind, read, solver, _word(given, "certificate") == "published")
+    return replace(read, origin=msgspec.structs.replace(read.origin, **said)) if said else read
+
+
+def count_ballots(function: str, given: Arguments) -> Vote:
+    """Return ballots counted as a function does; refuse those that its scheme does not fit."""
+    read, words = (
+        _ballots(given),
+        {name: _word(given, name) for name in FUNCTIONS[function].options},
+    )
+    try:
+        kind = kind_of(function, kernel_ballots(read), words)
+    except Rejected as error:
+        raise BallotError(str(error)) from None
+    solver = proving_solver(given.solver) if "certificate" in words else None
+    return Vote(kind, read, solver, words.get("certificate") == "published")
 
 
 def certified_accuracy(given: Arguments) -> Bounds:
@@ -357,10 +334,7 @@ def _vote(given: Arguments) -> Vote:
     return value
 
 
-def _whole(given: Arguments, name: str, wrong: str) -> tuple[int, ...] | None:
-    listed = given.get(name)
-    if listed is None:
-        return None
+def _whole(listed: object, wrong: str) -> tuple[int, ...]:
     if not isinstance(listed, list) or not all(float(item).is_integer() for item in listed):
         raise BallotError(wrong)
     return tuple(int(item) for item in listed)
@@ -414,7 +388,7 @@ def _prove_spread(
 
 def _against(given: Arguments, vote: Vote) -> str:
     word = _word(given, "against")
-    return ("relabels" if vote.kind == "ss_dpa" else "edits") if word is None else word
+    return ("relabels" if vote.scheme.relabels else "edits") if word is None else word
 
 
 def _units(low: int, high: int, cost: Cost) -> tuple[int, float]:

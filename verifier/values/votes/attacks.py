@@ -9,8 +9,8 @@ import numpy as np
 
 from leaveout.kernel.ballots import NEVER
 from leaveout.kernel.counting import Counts, Votes, counts_of
-from leaveout.kernel.schemes import answers_of, run_off_answers
-from leaveout.kernel.votes import Vote as Counted
+from leaveout.kernel.schemes import run_off_answers
+from leaveout.kernel.voting import Vote as Counted
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _votes_after(
                 cast[:, reached] = np.where(more, winner, other)
                 yield cast
         return
-    if counted.kind == "thresholds":
+    if counted.scheme.priced:
         spent, enough = np.bincount(poisoned, minlength=held.parts), counted.withstood[1][point]
         can = (enough != NEVER) & (enough <= spent[:, None])
         away = np.where(can & (labels != before), labels, -1).max(axis=1)
@@ -95,7 +95,7 @@ def _answers(counted: Counted, point: int, poisoned: Counts, cast: Votes) -> Cou
     """Return the answers for votes; members of a run-off that are reached score 1 for theirs."""
     held = counted.ballots
     if not counted.scheme.run_off:
-        return answers_of(counts_of(cast, held.labels))
+        return counted.scheme.rule.answer(counts_of(cast, held.labels))
     assert held.scores is not None
     reached = _reached_members(counted, poisoned)
     scores = np.repeat(held.scores[[point]], len(cast), axis=0)

@@ -2,78 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-import msgspec
 import numpy as np
 
 from leaveout.arrays import Bools
 from leaveout.bab.votes.collective import CollectiveBounds
-from leaveout.errors import BallotError
 from leaveout.kernel.counting import FAR
-from leaveout.models.ballots import Ballots
+from leaveout.kernel.threats import rests_on
 from leaveout.specs.deciders import Curve, Evidence
+from leaveout.verifier.amounts import count_noun
 from leaveout.verifier.values.votes.attacks import Attack
 from leaveout.verifier.values.votes.targets import Toward
 from leaveout.verifier.values.votes.vote import Cost, Radii, Vote, label_with_name
-
-
-def with_declared_hash(
-    ballots: Ballots,
-    reads_label: bool | None,
-    offsets: tuple[int, ...] | None,
-    families: tuple[int, ...] | None = None,
-) -> Ballots:
-    """Return ballots with the specification's statements on their hash."""
-    origin = ballots.origin
-    if reads_label is not None and origin.hash_reads_label not in (None, reads_label):
-        file = "reads" if origin.hash_reads_label else "does not read"
-        raise BallotError(
-            f"{ballots.source} states that its hash {file} labels, but the specification states "
-            "the opposite; remove 'hash'"
-        )
-    if offsets is not None and set(origin.offsets) not in (set(), set(offsets)):
-        raise BallotError(
-            f"{ballots.source} has the offsets {list(origin.offsets)}, but the specification has "
-            f"{list(offsets)}; remove 'offsets'"
-        )
-    if families is not None and origin.families not in ((), families):
-        raise BallotError(
-            f"{ballots.source} has families of {list(origin.families)} members, but the "
-            f"specification has {list(families)}; remove 'families'"
-        )
-    said: dict[str, object] = {}
-    if reads_label is not None:
-        said["hash_reads_label"] = reads_label
-    if offsets is not None:
-        said["offsets"] = offsets
-    if families is not None:
-        said["families"] = families
-    return replace(ballots, origin=msgspec.structs.replace(origin, **said)) if said else ballots
-
-
-def rests_on(ballots: Ballots, relabels: bool = False) -> tuple[str, ...]:
-    """Return the unchecked assumptions on ballots, one sentence each."""
-    origin, source = ballots.origin, ballots.source
-    found = []
-    if origin.method is None:
-        found.append(
-            f"{source} does not state how its members were trained; it is taken on trust that a "
-            "training sample reaches no other members than it should"
-        )
-    if relabels and origin.hash_reads_label is None:
-        found.append(f"{source}: taken on trust: a relabelled sample stays in its part")
-    if relabels and origin.distinct_samples is None:
-        found.append(f"{source}: taken on trust: no two rows of the training set are one sample")
-    return (
-        *found,
-        *(
-            f"{source}: taken on trust: {assumption.text}"
-            for assumption in origin.assumptions
-            if not assumption.checked
-        ),
-    )
-
 
 _MOST_POINTS = 200
 """Of a curve."""
@@ -84,20 +23,20 @@ _SECONDS = 60.0
 
 def note_of(vote: Vote, threat: str, cost: Cost) -> str:
     """Return notes on what one change reaches, why, and on which assumptions."""
-    parts = f"{_count_noun(cost.parts, 'part')} of the training set"
+    parts = f"{count_noun(cost.parts, 'part')} of the training set"
     if vote.unit != "part":
         parts += f" and {cost.parts * len(vote.ballots.origin.offsets)} members"
-    elif vote.kind == "hash_bagging":
-        parts = f"{_count_noun(cost.parts, 'part')} of each of {len(vote.counted.sizes)} families"
+    elif vote.scheme.families:
+        parts = f"{count_noun(cost.parts, 'part')} of each of {len(vote.counted.sizes)} families"
     reach = f"{threat}: each changes at most {parts}: {cost.why}"
     group = vote.ballots.origin.group_words
     reach += f"; {group}" if group else ""
-    return "\n".join((reach, *rests_on(vote.ballots, vote.kind == "ss_dpa")))
+    return "\n".join((reach, *rests_on(vote.counted.ballots, vote.scheme.relabels)))
 
 
 def chosen_note(vote: Vote) -> str:
     """Return a note on what a joint attack assumes of members with thresholds."""
-    if vote.kind != "thresholds":
+    if not vote.scheme.priced:
         return ""
     return (
         "\nan attack on all points uses the thresholds of each point separately: refuted means "
@@ -136,7 +75,7 @@ def targeted_evidence(
         return Evidence()
     label = label_with_name(known.vote.ballots, known.target)
     words = (
-        f"{len(falls):,} of {_count_noun(int(np.count_nonzero(counted)), 'point')} can be made to "
+        f"{len(falls):,} of {count_noun(int(np.count_nonzero(counted)), 'point')} can be made to "
         f"answer {label} with {count:,} {threat}"
     )
     attack = known.attack(int(falls[radii.upper[falls].argmax()]))
@@ -164,12 +103,12 @@ def collective_evidence(vote: Vote, counted: Bools, attack: CollectiveBounds) ->
     """Return the counted points that one joint attack loses."""
     words = _wrong(vote, counted)
     if attack.lost:
-        points = _count_noun(len(attack.lost), "point")
+        points = count_noun(len(attack.lost), "point")
         words += f"{'; ' if words else ''}poisoning {_hit(vote, attack.units)} "
         # Thresholds of single points do not say that one change of a part does it at all of them.
-        words += "may lose" if vote.kind == "thresholds" else "loses"
+        words += "may lose" if vote.scheme.priced else "loses"
         words += f" {points}: {_some(attack.lost)}"
-        if vote.kind == "thresholds":
+        if vote.scheme.priced:
             words += ", as far as thresholds of single points show"
     return Evidence(words, {"poisoned": attack.units, "lost": attack.lost})
 
@@ -206,12 +145,12 @@ def _of_label(vote: Vote, counted: Bools) -> str:
 
 
 def _attack(vote: Vote, attack: Attack) -> str:
-    unit = "relabel" if vote.kind == "ss_dpa" else "edit"
-    if vote.kind == "thresholds":
+    unit = "relabel" if vote.scheme.relabels else "edit"
+    if vote.scheme.priced:
         unit = vote.threat.removesuffix("s")
     turn = "turns" if attack.edits == 1 else "turn"
     return (
-        f"test point {attack.point}: {_count_noun(attack.edits, unit)} in "
+        f"test point {attack.point}: {count_noun(attack.edits, unit)} in "
         f"{_hit(vote, attack.poisoned)} {turn} label "
         f"{label_with_name(vote.ballots, attack.before)} into "
         f"{label_with_name(vote.ballots, attack.after)}"
@@ -230,11 +169,6 @@ def _hit(vote: Vote, units: tuple[int, ...]) -> str:
 def _some(numbers: tuple[int, ...]) -> str:
     more = ", ..." if len(numbers) > _LISTED else ""
     return ", ".join(map(str, numbers[:_LISTED])) + more
-
-
-def _count_noun(count: int, noun: str) -> str:
-    """Return a number of things in words."""
-    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def _facts(attack: Attack) -> dict[str, int | tuple[int, ...]]:

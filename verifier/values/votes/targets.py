@@ -30,6 +30,12 @@ class Toward:
     forced: dict[int, ForcedVotes] = field(default_factory=dict)
     fewest: dict[int, Fewest] = field(default_factory=dict)
 
+    @property
+    def is_searched(self) -> bool:
+        """Whether a search narrows the bounds, since no closed form is known."""
+        scheme = self.vote.scheme
+        return scheme.forcing is not None and scheme.radii_to is None and not self.vote.published
+
     def current_radii(self) -> Radii:
         """Return the bounds as radii, counting every point as right."""
         return Radii(self.lower.copy(), self.upper.copy(), np.ones(len(self.lower), np.bool_))
@@ -37,7 +43,7 @@ class Toward:
     def radii(self, points: Wide, need: int | None = None, seconds: float | None = None) -> Radii:
         """Return how many edits never force the label at some points."""
         deadline, vote = Deadline.after(seconds), self.vote
-        if vote.kind == "finite_aggregation" and not vote.published:
+        if self.is_searched:
             # The label must at least pass the present answer; with two labels both are the same.
             known = vote.radii(need, deadline.share(2), self._open(points, need))
             self.lower = np.maximum(self.lower, np.where(self.lower < 0, -1, known.lower))
@@ -45,9 +51,9 @@ class Toward:
         for order, point in enumerate(left.tolist()):
             if deadline.over:
                 break
-            if vote.kind == "thresholds":
+            if vote.scheme.priced:
                 self._force(point)
-            elif vote.kind == "finite_aggregation" and not vote.published:
+            elif self.is_searched:
                 self._narrow(point, need, Deadline.after(deadline.share(len(left) - order)))
         return self.current_radii()
 
@@ -56,22 +62,22 @@ class Toward:
         vote, target = self.vote, self.target
         if vote.predictions[point] == target:
             return None
-        if vote.kind == "thresholds":
+        if vote.scheme.priced:
             forced = self.forced.get(point)
             if forced is None or forced.cost is None:
                 return None
             paid = vote.counted.withstood[1][point][np.arange(len(forced.votes)), forced.votes]
             poisoned = np.repeat(np.arange(len(paid)), paid)
             return attack_with(vote.counted, point, poisoned, target, forced.votes)
-        if vote.kind == "finite_aggregation":
+        if vote.scheme.radii_to is None:
             return attack_with(vote.counted, point, self._bounds_at(point).choices, target)
         return vote.attack(point, _SECONDS, target, int(self.upper[point]) + 1)
 
     def proof(self, points: Wide, survived: int, falling: int) -> tuple[Arrays, int]:
         """Return proofs of which points survive some edits, where needed."""
-        if self.vote.kind == "thresholds":
+        if self.vote.scheme.priced:
             return self._prices(points), 0
-        if self.vote.kind != "finite_aggregation":
+        if self.vote.scheme.radii_to is not None:
             return {}, 0
         found = SurvivalProof(self.vote, self.target)
         found.gather(self.current_radii(), points, survived, falling, self._bounds_at)
@@ -129,22 +135,17 @@ def toward(vote: Vote, target: int) -> Toward:
     return found
 
 
-_REFUSED = {
-    "spread_run_off": "run_off where a change reaches several members; use finite_aggregation",
-    "hash_bagging": "hash_bagging, where a change reaches a member of every family; "
-    "certified_accuracy bounds any change of the answer",
-}
-
-
 def _at_first(vote: Vote, target: int) -> tuple[Wide, Wide]:
     held = vote.ballots
-    if vote.kind in _REFUSED:
+    if vote.scheme.forcing is None and not vote.scheme.priced:
         raise BallotError(
-            f"how many changes force one answer is not supported for {_REFUSED[vote.kind]}"
+            f"how many changes force one answer is not supported for {vote.name}"
+            f"{' of spread parts' * vote.is_spread}; certified_accuracy bounds any change of the "
+            "answer"
         )
-    if vote.is_spread or vote.published:
-        return vote.radii(need=0).lower, np.full(held.points, held.parts - 1)
-    if vote.kind == "thresholds":
+    if vote.scheme.priced:
         return np.zeros(held.points, np.int64), np.full(held.points, FAR)
+    if vote.scheme.radii_to is None or vote.published:
+        return vote.radii(need=0).lower, np.full(held.points, held.parts - 1)
     exact = vote.counted.radii_to(target)
     return exact, exact

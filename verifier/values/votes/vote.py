@@ -18,10 +18,9 @@ from leaveout.kernel.ballots import Ballots as KernelBallots
 from leaveout.kernel.ballots import Origin as KernelOrigin
 from leaveout.kernel.counting import FAR, Stake
 from leaveout.kernel.numbers import Rejected
-from leaveout.kernel.schemes import published_run_offs, threshold_radii
-from leaveout.kernel.threats import reach_of
-from leaveout.kernel.votes import Kind
-from leaveout.kernel.votes import Vote as Counted
+from leaveout.kernel.schemes import threshold_radii
+from leaveout.kernel.voting import SCHEMES, Scheme
+from leaveout.kernel.voting import Vote as Counted
 from leaveout.models.ballots import Ballots
 from leaveout.names import hint
 from leaveout.solvers import CanSolve
@@ -73,22 +72,6 @@ class Radii:
         return int(certified[half - 1]) if len(certified) >= half else -1
 
 
-_MOST_LABELS = 500
-"""Of a run-off."""
-
-_NEEDED = {
-    "finite_aggregation": "the offsets of the spread hash are not known; write ballots(..., "
-    "offsets = [0, 3, 7]), or use dpa if each point reaches one member",
-    "spread_run_off": "the offsets of the spread hash are not known; write ballots(..., offsets = "
-    "[0, 3, 7])",
-    "hash_bagging": "the number of members in each family of hash bagging is not known; write "
-    "ballots(..., families = [50, 50]), or use dpa if each point reaches one member",
-    "thresholds": "no thresholds of members; add an array 'thresholds' (points, parts, labels), or "
-    "remove 'members = certified'",
-}
-"""What is said where ballots lack what a scheme needs."""
-
-
 @dataclass(frozen=True)
 class Cost:
     """The number of edits that one change counts as."""
@@ -119,49 +102,39 @@ class Vote:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: str,
         ballots: Ballots,
         solver: CanSolve | None = None,
         published: bool = False,
         threat: str = "edits",
     ) -> None:
-        self._refuse(kind, ballots)
+        if SCHEMES[kind].run_off:
+            ballots.scores_of("a run-off")
         self.ballots, self.published, self.solver = ballots, published, solver
-        self.counted = Counted(kind, kernel_ballots(ballots), threat)
+        try:
+            self.counted = Counted(kind, kernel_ballots(ballots), threat)
+        except Rejected as error:
+            raise BallotError(str(error)) from None
         self.kind = kind
         self.learnt: dict[int, object] = {}
         self._fewest: dict[int, Fewest] = {}
         self._against: dict[str, Vote] = {}
 
-    @staticmethod
-    def _refuse(kind: Kind, ballots: Ballots) -> None:
-        has = {
-            "finite_aggregation": ballots.origin.offsets,
-            "spread_run_off": ballots.origin.offsets,
-            "hash_bagging": ballots.origin.families,
-            "thresholds": ballots.thresholds is not None,
-        }
-        if "run_off" in kind:
-            ballots.scores_of("a run-off")
-            if ballots.labels > _MOST_LABELS:
-                raise BallotError(
-                    f"{ballots.source}: {ballots.labels:,} labels; a run-off compares every three "
-                    f"of them, so at most {_MOST_LABELS} are supported"
-                )
-        if not has.get(kind, True):
-            raise BallotError(f"{ballots.source}: {_NEEDED[kind]}")
+    @property
+    def scheme(self) -> Scheme:
+        """The scheme."""
+        return self.counted.scheme
 
     @property
     def name(self) -> str:
         """Its name, as in a specification."""
-        return {"thresholds": "dpa, certified members", "spread_run_off": "run_off"}.get(
-            self.kind, self.kind
-        )
+        name = self.scheme.variant_of or self.kind
+        return f"{name}, certified members" if self.scheme.priced else name
 
     @property
     def is_spread(self) -> bool:
         """Whether a unit of an attack reaches several members, whose gains overlap."""
-        return self.counted.scheme.spread
+        return self.scheme.spread
 
     @property
     def unit(self) -> str:
@@ -181,10 +154,10 @@ class Vote:
     def against(self, threat: str) -> tuple[Vote, Cost]:
         """Return the vote against one kind of change, and what a change costs."""
         try:
-            cost = Cost(*reach_of(self.counted.ballots, self.kind, threat))
+            cost = Cost(*self.counted.reach_of(threat))
         except Rejected as error:
             raise BallotError(str(error)) from None
-        if self.kind != "thresholds":
+        if not self.scheme.priced:
             return self, cost
         if threat not in self._against:
             self._against[threat] = Vote(self.kind, self.ballots, self.solver, threat=threat)
@@ -198,7 +171,7 @@ class Vote:
     @property
     def gap(self) -> str:
         """Why members with thresholds have radii without an upper bound; empty if they do not."""
-        low, high = self.counted.withstood if self.kind == "thresholds" else (None, None)
+        low, high = self.counted.withstood if self.scheme.priced else (None, None)
         own, origin = self.threat, self.ballots.origin
         against = origin.thresholds_against or "edits"
         if low is high or np.array_equal(low, high):  # type: ignore[arg-type]
@@ -212,9 +185,9 @@ class Vote:
     @cached_property
     def _bounds(self) -> tuple[Wide, Wide]:
         held, counted = self.ballots, self.counted
-        lower, upper = counted.radii.copy(), counted.radii.copy()
-        if self.published and self.kind == "run_off":
-            lower = published_run_offs(*counted.election, counted.answers, counted.offsets)
+        published = self.scheme.published if self.published else None
+        lower = (counted.radii if published is None else published(counted)).copy()
+        upper = lower.copy()
         if self.is_spread or self.published:
             upper = np.full(held.points, held.parts - 1)
         if self.gap:
