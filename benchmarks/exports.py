@@ -45,7 +45,7 @@ def tables(folder: Path) -> Iterator[Task]:
     """Yield Adult and shoppers, words as numbers."""
     import pandas
 
-    adult = pandas.read_csv(folder / "adult.data", header=None, skipinitialspace=True)
+    adult = pandas.read_csv(folder / "adult.data", skipinitialspace=True)
     shop = pandas.read_csv(folder / "online_shoppers_intention.csv")
     for name, frame in (("adult", adult), ("shoppers", shop)):
         codes = frame.apply(
