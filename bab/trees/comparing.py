@@ -13,7 +13,7 @@ from itertools import count
 
 import numpy as np
 
-from leaveout.arrays import Floats, Integers
+from leaveout.arrays import Floats
 from leaveout.bab.trees.domain import Domain, Part, Questions
 from leaveout.bab.trees.pairs import (
     Box,
@@ -520,6 +520,3 @@ def path_apart(
             int((other.left if there else other.right)[to]),
         )
     return None if one.feature[at] == other.feature[to] else (at, to)
-
-
-__all__ = ["Comparison", "Difference", "Integers", "View", "path_apart", "view_of"]
