@@ -255,7 +255,8 @@ def compare(case: Case, rows: int) -> tuple[int, float, int, int]:
         count = min(AT_ONCE, rows - first)
         X = hard_inputs(ensemble, rng, count, missing=case.missing, huge=case.huge)
         found = ensemble.scores(X)
-        wrong = np.abs(found - np.asarray(case.scores(X), np.float64).reshape(found.shape))
+        theirs = np.asarray(case.scores(X), np.float64).reshape(found.shape)
+        wrong = np.where(found == theirs, 0.0, np.nan_to_num(np.abs(found - theirs), nan=np.inf))
         scores, largest = scores + int((wrong > 0).sum()), max(largest, float(wrong.max()))
         if case.labels is not None:
             differ = ensemble.answers(X) != case.labels(X)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from collections.abc import Sized
 from typing import Any
 
 import msgspec
@@ -257,8 +258,8 @@ def _tree(tree: _Tree, score: int, weight: float, sets: Sets) -> Tree:
          "size_leaf_vector is above 1; train with one_output_per_tree")  # fmt: skip
     left, right = (np.array(s, np.int64) for s in (tree.left_children, tree.right_children))
     size = len(left)
-    sizes = {len(right), *map(len, (tree.split_indices, tree.split_conditions, tree.default_left))}
-    expect(sizes == {size} and size > 0, "its arrays differ in length")
+    parts: list[Sized] = [right, tree.split_indices, tree.split_conditions, tree.default_left]
+    expect(size > 0 and all(len(part) == size for part in parts), "its arrays differ in length")
     expect(size == whole(tree.tree_param.num_nodes, "num_nodes"), "num_nodes is not its size")
     leaf = left < 0
     values = float32_of(tree.split_conditions)
