@@ -13,7 +13,7 @@ from itertools import count
 
 import numpy as np
 
-from leaveout.arrays import Floats, Integers
+from leaveout.arrays import Floats
 from leaveout.bab.trees.domain import Domain, Part, Questions
 from leaveout.bab.trees.pairs import (
     Box,
@@ -243,7 +243,7 @@ class Comparison:
                     self._low[at], self._high[at] = gap.min(axis=0), gap.max(axis=0)
                     continue
             try:
-                if not walk:
+                if not walk or self._is_late():
                     raise OutOfTimeError
                 self._low[at], self._high[at], found = self._walk(tree, there, {}, coarse=coarse)
                 self._candidates += found
@@ -404,6 +404,8 @@ class Comparison:
         try:
             add({}, np.inf)
             while waiting and -waiting[0][0] > max(goal, best) and best <= tolerance:
+                if self._is_late():
+                    break
                 bound, _, box, inside = waiting[0]
                 middle = self._domain.fill(centre, box | (inside[0].box if inside else {}))
                 found = self._reach(middle)
@@ -520,6 +522,3 @@ def path_apart(
             int((other.left if there else other.right)[to]),
         )
     return None if one.feature[at] == other.feature[to] else (at, to)
-
-
-__all__ = ["Comparison", "Difference", "Integers", "View", "path_apart", "view_of"]

@@ -66,8 +66,7 @@ def read_onnx(data: bytes) -> Ensemble:
     except (ValueError, TypeError, IndexError, KeyError, OverflowError) as error:
         if isinstance(error, TreesError):
             raise
-        said = " ".join(str(error).split())[:120]
-        raise TreesError(f"is damaged ({said}); export the model again") from None
+        refuse(f"is damaged ({' '.join(str(error).split())[:120]})")
 
 
 @dataclass(frozen=True)

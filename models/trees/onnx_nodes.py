@@ -33,7 +33,8 @@ _Question = tuple[float, bool, Any, Any, int]
 
 def refuse(said: str, cure: str = "export the model again") -> NoReturn:
     """Raise what is wrong with a file, and the cure."""
-    raise TreesError(f"{said}; {cure}")
+    shown = "".join(each if each.isprintable() else "?" for each in said)
+    raise TreesError(f"{shown}; {cure}")
 
 
 def read_old_nodes(options: dict[str, Any], double: bool, classifier: bool) -> Raw:

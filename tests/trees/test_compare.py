@@ -326,3 +326,13 @@ def test_models_that_do_not_fit_are_refused(files):
     with pytest.raises(TreesError, match="expected float32 or float64"):
         compare(one, one, inputs="int")
     assert read_box("a in -1..2.5, b in 0..1e3") == {"a": (-1.0, 2.5), "b": (0.0, 1000.0)}
+
+
+def test_without_time_nothing_is_claimed():
+    X, y = load_diabetes(return_X_y=True)
+    model = HistGradientBoostingRegressor(max_iter=5).fit(X, y)
+    changed = HistGradientBoostingRegressor(max_iter=5, random_state=1).fit(X[:, ::-1], y)
+    for other in (onnx_of(model, X.shape[1]), changed):
+        found = compare(model, other, seconds=0.0, tolerance=1e-9)
+        assert found.verdict != "proved"
+        assert found.difference > 1e-9
