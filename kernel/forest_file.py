@@ -364,7 +364,8 @@ def before_rounding(threshold: Floats) -> Floats:
         low, high = (np.clip(each, -(2.0**128), 2.0**128) for each in ends)
         half = low + (high - low) / 2
         goes_left = half.astype(np.float32).astype(np.float64) <= threshold
-    return np.where(goes_left, half, np.nextafter(half, -np.inf))
+    found = np.where(goes_left, half, np.nextafter(half, -np.inf))
+    return np.asarray(np.where(np.isposinf(threshold), threshold, found))
 
 
 def share_of_trees(settings: Settings) -> int:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
 from leaveout.encoders.box import Box
+from leaveout.kernel.forest_file import before_rounding
 from leaveout.models.forest.family import ForestFamily
-from leaveout.models.forest.scored import ScoredForest, ScoredTree, before_rounding
+from leaveout.models.forest.scored import ScoredForest, ScoredTree
 
 Codes = NDArray[np.int32]
 

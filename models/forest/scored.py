@@ -94,23 +94,6 @@ def round_to_float32(X: Floats) -> Floats:
         return X.astype(np.float32).astype(np.float64)
 
 
-def before_rounding(threshold: Floats) -> Floats:
-    """Return the greatest float64 values that float32 rounding keeps within thresholds.
-
-    Each is half way between the last float32 value within the threshold and the next, or just
-    below.
-    """
-    with np.errstate(over="ignore"):
-        last = threshold.astype(np.float32)
-        last = np.where(last > threshold, np.nextafter(last, np.float32(-np.inf)), last)
-        ends = [each.astype(np.float64) for each in (last, np.nextafter(last, np.float32(np.inf)))]
-    # Beyond float32's range the next value is counted as if there were one.
-    low, high = (np.clip(each, -(2.0**128), 2.0**128) for each in ends)
-    half = (low + high) / 2
-    found: Floats = np.where(round_to_float32(half) <= threshold, half, np.nextafter(half, -np.inf))
-    return np.where(np.isposinf(threshold), threshold, found)
-
-
 def leaves_of(tree: ScoredTree, X: Floats) -> NDArray[np.int64]:
     """Return the leaf of each input, shape (rows,), without rounding inputs."""
     node = np.zeros(len(X), np.int64)

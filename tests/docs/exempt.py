@@ -8,6 +8,12 @@ from __future__ import annotations
 Place = tuple[str, str]
 
 PYTHON: dict[Place, str] = {
+    ("CONTRIBUTING.md", '"two_thirds": Scheme('): (
+        "an entry of a dict; the test of the recipe puts it there and runs it"
+    ),
+    ("CONTRIBUTING.md", "def _quorum(counts: Counts) -> Counts:"): (
+        "the end of a file; the test of the recipe puts it there and runs it"
+    ),
     ("examples/mlflow_evaluator/README.md", "import mlflow"): (
         "MLflow is not among the test tools; the example's own tests run it where it is installed"
     ),

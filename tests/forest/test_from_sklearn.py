@@ -25,7 +25,8 @@ from leaveout.models.forest import (
     from_sklearn,
     read_forest,
 )
-from leaveout.models.forest.scored import before_rounding, leaves_of, round_to_float32
+from leaveout.kernel.forest_file import before_rounding
+from leaveout.models.forest.scored import leaves_of, round_to_float32
 
 FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 TREES = (DecisionTreeClassifier, ExtraTreeClassifier)
