@@ -17,6 +17,7 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
+from leaveout.kernel.forest_file import before_rounding
 from leaveout.models.forest import (
     DareForestClassifier,
     ForestError,
@@ -25,7 +26,6 @@ from leaveout.models.forest import (
     from_sklearn,
     read_forest,
 )
-from leaveout.kernel.forest_file import before_rounding
 from leaveout.models.forest.scored import leaves_of, round_to_float32
 
 FORESTS = (RandomForestClassifier, ExtraTreesClassifier)

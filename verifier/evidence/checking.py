@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from securesystemslib.signer import SSlibKey
 
 
-_NETWORKS = ("network", "member")
+_NETWORKS = ("network", "member", "trees")
 _LOOKED_AT = 256
 
 _OWN_FILES = ("result", "certificate", "evidence")

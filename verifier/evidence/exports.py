@@ -30,7 +30,7 @@ _NAMES = uuid.uuid5(uuid.NAMESPACE_URL, "https://leaveout.example/mlbom")
 
 _MODELS = {
     "network": "a neural network",
-    "family": "networks of one architecture, each trained without one row",
+    "family": "models of one kind, each trained without one row",
     "forest": "a random forest",
     "linear": "a linear model",
     "trees": "boosted trees or a forest",

@@ -84,8 +84,8 @@ TOPICS: tuple[Topic, ...] = (
     ),
     Topic(
         "behaviour",
-        "What networks answer",
-        "The claim holds for every input of the set, as the networks compute it in float32.",
+        "What models answer",
+        "The claim holds for every input of the set, as the models compute it.",
         "The counter-example is an input for which the claim fails.",
         "Inputs outside the set are not covered.",
     ),

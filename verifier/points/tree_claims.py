@@ -19,6 +19,7 @@ from leaveout.deadline import Deadline
 from leaveout.encoders.forests.ensembles import Applied, Sums, encode
 from leaveout.encoders.query import Case, Condition, Form
 from leaveout.errors import LeaveoutError, SpecError
+from leaveout.models.trees.model import TreeModel
 from leaveout.verifier.points.decide import Decision, Formulas, in_words, unsearched_result
 from leaveout.verifier.points.job import Asked, FormulaJob, ProvedTrees, Solved
 from leaveout.verifier.points.leak_statements import names_model
@@ -368,7 +369,7 @@ class _TreeDecision(Decision):
             for name, point in zip(self.job.points, found.points, strict=True)
         }
         pairs = list(zip(asked.trees, found.scores, strict=True))
-        scores = {each.name: tuple(float(v) for v in score) for each, score in pairs}
+        scores = {each.name: _by_label(each.model, score) for each, score in pairs}
         labels = {
             each.name: label
             for each, label in zip(asked.trees, found.labels, strict=True)
@@ -381,6 +382,12 @@ class _TreeDecision(Decision):
             words=in_words(points, scores, labels, removed),
             members={name: index for name, index, _ in asked.members}, removed=removed,
         )  # fmt: skip
+
+
+def _by_label(model: TreeModel, scores: Floats) -> tuple[float, ...]:
+    """Return a score for each label, as claims name them."""
+    places = [model.score(label) for label in range(model.labels)]
+    return tuple(each if isinstance(each, float) else float(scores[each]) for each in places)
 
 
 def _worse(one: SearchResult[TreePoint], other: SearchResult[TreePoint]) -> SearchResult[TreePoint]:

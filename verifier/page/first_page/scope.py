@@ -279,6 +279,7 @@ _CALLS: Mapping[str, str] = {
     "network": "network",
     "forest": "forest",
     "linear": "linear model",
+    "trees": "trees",
     "ballots": "models that vote",
     "sharded": "service",
     "audit": "audited models",
@@ -290,6 +291,7 @@ _ROLES: Mapping[str, str] = {
     "network": "network",
     "forest": "forest",
     "linear": "linear model",
+    "trees": "trees",
     "ballots": "models that vote",
     "service": "service",
     "audit": "audited models",
@@ -297,7 +299,7 @@ _ROLES: Mapping[str, str] = {
 """By what the results call the kind of a model's file, what it is."""
 
 _OTHER_FILES: Mapping[str, str] = {
-    "family": "networks each trained without one record",
+    "family": "models each trained without one record",
     "member": "network trained without a record",
     "columns": "columns of the model's table",
     "bounds": "bounds of the guard",
