@@ -351,7 +351,8 @@ class _TreeDecision(Decision):
         forms = max(len(case.goals) + len(case.conditions) for case in asked.cases)
         parts = [question.proof(trail, forms) for question, trail in proofs]
         proof = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        proof["pairs"] = parts[0]["pairs"]
+        # A case that was searched without pairs is only sharper with them.
+        proof["pairs"] = max((part["pairs"] for part in parts), key=len)
         self.proved.append(
             ProvedTrees("", max(upper, -1e290), self.decides, asked, self.job.missing, proof)
         )

@@ -1,0 +1,119 @@
+"""Claims over trees as people write them, through verify, certificates and evidence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingRegressor
+from typer.testing import CliRunner
+from xgboost import XGBClassifier
+
+from leaveout.errors import SpecError
+from leaveout.models.trees.files import write_trees
+from leaveout.models.trees.reading import of_model
+from leaveout.verifier import verify
+from leaveout.verifier.cli.app import app
+
+RISING = "forall x in X, y in X: same_except(x, y, at = 0) and feature(x, 0) <= feature(y, 0) => "
+SPEC = f"""
+let T = trees("rising.json")
+let S = trees("free.json")
+let X = box([-2, -2, 0], [2, 2, 5])
+let G = missing(X, at = 1)
+guarantee rises: {RISING}score(T, x) <= score(T, y)
+guarantee label_rises: {RISING}label(T, x) <= 0 or label(T, y) == 1
+guarantee free_rises: {RISING}score(S, x) <= score(S, y)
+guarantee gaps: forall x in G, y in G: same_except(x, y, at = 2) => label(S, x) == label(S, y)
+find apart: least b such that forall x in X: difference(T, S, x) <= b
+find sure: greatest b such that forall x in X: score(S, x) >= b
+"""
+CASES = {
+    "label": SPEC.replace("label(T, x) <= 0 or", "label(T, x) == 0 or"),
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    made = tmp_path_factory.mktemp("models")
+    rng = np.random.default_rng(0)
+    X = np.round(rng.normal(size=(400, 3)), 2)
+    X[:, 2] = rng.integers(0, 6, 400)
+    y = (X[:, 0] + X[:, 1] * (X[:, 2] - 2) + rng.normal(size=400) > 0).astype(int)
+    X[::7, 1] = np.nan
+    settings = {"n_estimators": 12, "max_depth": 3, "n_jobs": 1}
+    XGBClassifier(**settings, monotone_constraints=(1, 0, 0)).fit(X, y).save_model(
+        made / "rising.json"
+    )
+    XGBClassifier(**settings).fit(X, y).save_model(made / "free.json")
+    hist = HistGradientBoostingRegressor(max_iter=5, categorical_features=[2]).fit(X, X[:, 2] % 2)
+    write_trees(of_model(hist), made / "numbers.npz")
+    (made / "claims.spec").write_text(CASES["label"])
+    return made
+
+
+def test_what_holds_is_proved_and_what_does_not_is_refuted(folder):
+    report = verify(folder / "claims.spec", time=60)
+    verdicts = {each.name: each.verdict for each in report.results}
+    assert verdicts == {
+        "rises": "proved", "label_rises": "proved", "free_rises": "refuted", "gaps": "refuted",
+        "apart": "proved", "sure": "proved",
+    }  # fmt: skip
+    by_name = {each.name: each for each in report.results}
+    shown = by_name["gaps"].example
+    assert shown is not None
+    x, y = (np.array(shown.points[name], float) for name in ("x", "y"))
+    assert x[2] != y[2]
+    model = XGBClassifier()
+    model.load_model(folder / "free.json")
+    assert model.predict(x[None]) != model.predict(y[None])
+    shown = by_name["sure"].example
+    margin = model.get_booster().inplace_predict(
+        np.array(shown.points["x"])[None], predict_type="margin"
+    )
+    assert by_name["sure"].lower <= margin <= by_name["sure"].upper + 1e-6
+
+
+def test_evidence_of_trees_is_proved_again(folder, tmp_path):
+    run = CliRunner().invoke(
+        app, ["verify", str(folder / "claims.spec"), "--evidence", str(tmp_path / "evidence")]
+    )
+    assert run.exit_code == 1, run.output
+    check = CliRunner().invoke(app, ["check", str(tmp_path / "evidence"), "--files", str(folder)])
+    assert check.exit_code == 0, check.output
+    assert "6 of 6 results proved again" in check.output
+    # Another model under the same name is not what was proved.
+    (folder / "kept").write_bytes((folder / "free.json").read_bytes())
+    (folder / "free.json").write_bytes((folder / "rising.json").read_bytes())
+    try:
+        check = CliRunner().invoke(
+            app, ["check", str(tmp_path / "evidence"), "--files", str(folder)]
+        )
+        assert check.exit_code == 2
+    finally:
+        (folder / "kept").replace(folder / "free.json")
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ("label(R, x) == 1", "is a regression: it answers no labels"),
+        ("score(R, x) <= 3", "feature 2 is a category to the trees: list its values"),
+        ("feature(g, 1) <= 1 => label(S, g) == 1", "feature 1 may be missing"),
+        ("label(S, x) == 2", "label 2 is out of range"),
+        ("label(S, z) == 1", "2 bounds for 3 features"),
+    ],
+)
+def test_what_cannot_be_claimed_is_refused_with_a_cure(folder, claim, said):
+    text = f"""
+let S = trees("{folder / "free.json"}")
+let R = trees("{folder / "numbers.npz"}")
+let X = box([-2, -2, 0], [2, 2, 5])
+let G = missing(X, at = 1)
+let Z = box([0, 0], [1, 1])
+guarantee g: forall {"g in G" if "g" in claim else "z in Z" if "z" in claim else "x in X"}: {claim}
+"""
+    (folder / "wrong.spec").write_text(text)
+    with pytest.raises(SpecError, match=said):
+        verify(folder / "wrong.spec")
