@@ -56,13 +56,13 @@ class TreeQuestion:
             conditions = (*conditions, implied)
         below = _orders(case.conditions)
         equal = [(*less, *more) for less, more in below if (more, less) in below and less < more]
-        _refuse_compared(asked, conditions, equal, missing)
         applied = [Applied(each.model.ensemble, each.point) for each in asked.trees]
         forms = [each.form for each in conditions]
         sums = encode(
             applied, asked.query.points, forms, equal,
             [(*less, *more) for less, more in below], missing,
         )  # fmt: skip
+        _refuse_compared(conditions, sums, missing)
         # What holds by one variable for two features need not be bounded.
         vacuous = ~sums.slopes.any(axis=1) & ~sums.weights.any(axis=0) & (sums.constant == 0)
         vacuous &= [not each.form.scores and not each.strict for each in conditions]
@@ -101,9 +101,11 @@ class TreeQuestion:
             absent = np.isnan(x)
             if absent.any() and not (self.sums.missing[own][absent] >= 0).all():
                 return None
-            if not box.contains(np.where(absent, box.lower, x)[None])[0] and not absent.any():
-                return None
-            if not ((x >= box.lower) & (x <= box.upper) | absent).all():
+            filled = np.where(absent, box.lower, x)
+            for each in box.choices:
+                if absent[each.columns].any():
+                    filled[each.columns] = each.values[0]
+            if not box.contains(filled[None])[0]:
                 return None
         scores = [
             each.model.ensemble.scores(points[each.point][None])[0] for each in self.asked.trees
@@ -111,6 +113,8 @@ class TreeQuestion:
         values, numbers = list[Fraction](), _numbers(points)
         for k, each in enumerate(self.conditions):
             value = each.form.least(numbers, scores)
+            if len({math.isnan(points[p][i]) for p, i, _ in each.form.features}) > 1:
+                return None
             if k >= self.goals and not self._holds(each, value):
                 return None
             values.append(value - self._slack(each, tie=False))
@@ -177,7 +181,7 @@ def _sums_of_two(
     single = [
         (k, each)
         for k, each in enumerate(conditions)
-        if len(each.form.scores) == 1 and not each.form.features
+        if len(each.form.scores) == 1 and not each.form.features and not each.form.rounded
     ]
     for i, (first, one) in enumerate(single):
         for second, other in single[:i]:
@@ -189,20 +193,19 @@ def _sums_of_two(
                 yield (second, first), Condition(form, one.strict or other.strict)
 
 
-def _refuse_compared(
-    asked: Asked, conditions: Sequence[Condition], equal: Sequence[tuple[int, int, int, int]],
-    missing: Sequence[Bools],
-) -> None:  # fmt: skip
-    """Refuse features that may be missing in comparisons."""
-    unified = {frozenset(((p, i), (q, j))) for p, i, q, j in equal}
+def _refuse_compared(conditions: Sequence[Condition], sums: Sums, missing: Sequence[Bools]) -> None:
+    """Refuse features that may be missing in comparisons, unless they are one variable."""
     for each in conditions:
-        where = frozenset((p, i) for p, i, _ in each.form.features)
-        both = {bool(missing[p][i]) for p, i in where}
-        if True in both and not (where in unified and both == {True}):
-            (point, feature) = next((p, i) for p, i in where if missing[p][i])
+        places = [(p, i) for p, i, _ in each.form.features]
+        absent = [(p, i) for p, i in places if missing[p][i]]
+        # Equal features that are both missing do not differ.
+        is_one = len({int(sums.variable[p][i]) for p, i in places}) == 1
+        if absent and not (is_one and sum(c for *_, c in each.form.features) == 0.0):
+            point, feature = absent[0]
             raise SpecError(
                 f"feature {feature} may be missing in point {point}, so it cannot be compared; "
-                "leave it out of missing(...), or out of the comparison"
+                "leave it out of missing(...), or out of the comparison; where points agree in "
+                "it, give them one set"
             )
 
 

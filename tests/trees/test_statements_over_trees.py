@@ -1,0 +1,94 @@
+"""Statements over tree ensembles, from their text to the verdict, on models seen at a glance."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leaveout import verify
+from leaveout.encoders.box import Box, Choices
+from leaveout.encoders.query import Case, Condition, Form, Query
+from leaveout.errors import SpecError
+from leaveout.kernel.trees import Ensemble
+from leaveout.models.trees.assemble import Sets, Tree, assemble
+from leaveout.models.trees.files import write_trees
+from leaveout.models.trees.model import TreeModel
+from leaveout.verifier.points.job import Asked, TreesAt
+from leaveout.verifier.points.tree_claims import TreeQuestion
+
+
+def step(left, right, *, missing_left=False, labels=()):
+    """Return one question: feature 0 is at most 0.5 or above; there is another feature."""
+    tree = Tree(
+        np.array([0, -1, -1]), np.array([0.5, 0.0, 0.0]), np.array([missing_left, False, False]),
+        np.full(3, -1), np.array([1, 0, 0]), np.array([2, 0, 0]), np.array([0.0, left, right]),
+    )  # fmt: skip
+    return Ensemble(assemble([tree], Sets(), 1, 2), np.zeros(1), labels, 2)
+
+
+@pytest.fixture
+def ask(tmp_path):
+    def decide(ensemble, text):
+        write_trees(ensemble, tmp_path / "trees.npz")
+        spec = tmp_path / "s.spec"
+        spec.write_text('let T = trees("trees.npz")\n' + text)
+        (result,) = verify(spec).results
+        return result
+
+    return decide
+
+
+def test_a_refuted_statement_about_a_regression_says_what_it_returns(ask):
+    result = ask(step(0.0, 1.0), "let X = box(0, 1)\nguarantee g: forall x in X: score(T, x) < 1")
+    assert result.verdict == "refuted"
+    assert "T(x) returns (1)" in result.example.words
+
+
+def test_numbers_that_are_rounded_alike_are_not_equal(ask):
+    above = math.nextafter(0.3, 1.0)  # 0.1 + 0.2 as float64 adds; more than their exact sum
+    text = (
+        "let X = box(0, 1)\nguarantee g: forall x in X, y in X: same_except(x, y, at = 1) and "
+        f"score(T, x) - 0.1 > 0.2 => score(T, y) > {above!r}"
+    )
+    assert ask(step(0.0, above), text).verdict != "proved"
+
+
+def test_coefficients_that_are_rounded_alike_are_not_equal(ask):
+    above = math.nextafter(0.3, 1.0)
+    text = (
+        "let X = box(0, 1)\nguarantee g: forall x in X, y in X: same_except(x, y, at = 1) => "
+        f"0.1 * score(T, x) + 0.2 * score(T, x) <= {above!r} * score(T, y)"
+    )
+    assert ask(step(0.0, -1.0), text).verdict != "proved"
+
+
+def test_values_listed_within_another_set_hold_around_a_centre(ask):
+    text = (
+        "let X = around([1.5, 1.5], 1.2, within = integers(box(0, 3), at = [0, 1]))\n"
+        "guarantee g: forall x in X: score(T, x) > 5 or feature(x, 0) != 1.25"
+    )
+    assert ask(step(0.0, 1.0), text).verdict != "refuted"
+
+
+def test_points_of_disjoint_sets_may_both_miss_a_value(ask):
+    text = (
+        "let X = missing(box([0, 0], [1, 0]), at = 0)\n"
+        "let Y = missing(box([2, 0], [3, 0]), at = 0)\n"
+        "guarantee g: forall x in X, y in Y: same_except(x, y, at = 1) => "
+        "score(T, x) + score(T, y) < 1.5"
+    )
+    with pytest.raises(SpecError, match="give them one set"):
+        ask(step(0.0, 1.0), text)
+
+
+def test_an_example_beside_a_missing_value_takes_listed_values():
+    box = Box(np.zeros(2), np.full(2, 3.0), (Choices(np.array([1]), np.array([[0.0], [1.0]])),))
+    case = Case((Condition(Form((), ((0, 0, 1.0),), 0.0)),), ())
+    trees = (TreesAt(TreeModel(Path("one"), step(0.0, 1.0)), 0, "T(x)"),)
+    asked = Asked(Query((box,), (), ()), (case,), None, trees=trees)
+    question = TreeQuestion.of(asked, case, [np.array([True, False])])
+    assert question.replay([np.array([np.nan, 1.0])]) is not None
+    assert question.replay([np.array([np.nan, 0.5])]) is None
