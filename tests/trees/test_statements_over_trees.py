@@ -20,10 +20,10 @@ from leaveout.verifier.points.job import Asked, TreesAt
 from leaveout.verifier.points.tree_claims import TreeQuestion
 
 
-def step(left, right, *, missing_left=False, labels=()):
-    """Return one question: feature 0 is at most 0.5 or above; there is another feature."""
+def step(left, right, *, asks=0, labels=()):
+    """Return one question: a feature is at most 0.5 or above or missing; there are two features."""
     tree = Tree(
-        np.array([0, -1, -1]), np.array([0.5, 0.0, 0.0]), np.array([missing_left, False, False]),
+        np.array([asks, -1, -1]), np.array([0.5, 0.0, 0.0]), np.zeros(3, bool),
         np.full(3, -1), np.array([1, 0, 0]), np.array([2, 0, 0]), np.array([0.0, left, right]),
     )  # fmt: skip
     return Ensemble(assemble([tree], Sets(), 1, 2), np.zeros(1), labels, 2)
@@ -92,3 +92,20 @@ def test_an_example_beside_a_missing_value_takes_listed_values():
     question = TreeQuestion.of(asked, case, [np.array([True, False])])
     assert question.replay([np.array([np.nan, 1.0])]) is not None
     assert question.replay([np.array([np.nan, 0.5])]) is None
+
+
+def test_a_statement_that_its_text_refutes_has_an_example(ask):
+    labelled = step(-1.0, 1.0, labels=("a", "b"))
+    result = ask(labelled, "let X = box(0, 1)\nguarantee g: forall x in X: score(T, x, 0) > 0")
+    assert result.verdict == "refuted"
+    assert set(result.example.points) == {"x"}
+
+
+def test_conditions_hold_beside_a_feature_that_is_only_missing(ask):
+    text = (
+        "let X = missing(box(0, 0.5), at = 1)\n"
+        "guarantee g: forall x in X: feature(x, 0) >= 0.25 => score(T, x) < 1"
+    )
+    result = ask(step(0.0, 1.0, asks=1), text)
+    assert result.verdict == "refuted"
+    assert math.isnan(result.example.points["x"][1])

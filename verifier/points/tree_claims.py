@@ -50,6 +50,8 @@ class TreeQuestion:
     def of(cls, asked: Asked, case: Case, missing: Sequence[Bools]) -> TreeQuestion:
         """Return a case over cells."""
         conditions = (*(Condition(goal) for goal in case.goals), *case.conditions)
+        # A claim that its text alone refutes: any point will do.
+        conditions = conditions or (Condition(Form()),)
         made_of: list[tuple[int, ...]] = [(k,) for k in range(len(conditions))]
         for pair, implied in _sums_of_two(asked, conditions[len(case.goals) :]):
             made_of.append(tuple(len(case.goals) + k for k in pair))
