@@ -16,6 +16,7 @@ from leaveout.kernel.trees import Ensemble
 from leaveout.models.trees.assemble import Sets, Tree, assemble
 from leaveout.models.trees.files import write_trees
 from leaveout.models.trees.model import TreeModel
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.points.job import Asked, TreesAt
 from leaveout.verifier.points.tree_claims import TreeQuestion
 
@@ -109,3 +110,16 @@ def test_conditions_hold_beside_a_feature_that_is_only_missing(ask):
     result = ask(step(0.0, 1.0, asks=1), text)
     assert result.verdict == "refuted"
     assert math.isnan(result.example.points["x"][1])
+
+
+def test_a_least_bound_that_no_point_needs_is_certified(tmp_path):
+    write_trees(step(-1.0, 1.0, labels=("a", "b")), tmp_path / "trees.npz")
+    (tmp_path / "s.spec").write_text(
+        'let T = trees("trees.npz")\nlet X = box(0, 0.5)\n'
+        "find b: least d such that forall x in X: label(T, x) == 1 => score(T, x) <= d\n"
+    )
+    (result,) = verify(tmp_path / "s.spec", certificate=tmp_path / "c.npz").results
+    assert result.verdict == "proved"
+    assert result.upper is None
+    (claim,) = check(tmp_path / "c.npz")
+    assert claim.upper == -1e290

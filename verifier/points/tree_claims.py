@@ -27,6 +27,9 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Kind, Outline, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
+_NOTHING = -1e290
+"""The bound of a certificate where no point is a counter-example."""
+
 
 @dataclass(frozen=True, eq=False)
 class TreePoint(Point):
@@ -347,7 +350,9 @@ class _TreeDecision(Decision):
         proofs: Sequence[tuple[TreeQuestion, Trail]],
     ) -> None:  # fmt: skip
         """Keep a certificate's claim, or why there is none."""
-        upper = -1.0 if self.decides else found.upper + 1e-9 * (1.0 + abs(found.upper))
+        upper = -1.0 if self.decides else found.upper
+        if not self.decides and math.isfinite(upper):
+            upper += 1e-9 * (1.0 + abs(upper))
         whole = len(proofs) == len(asked.cases) and not self.clock.interrupted
         if not whole or upper == math.inf or (self.decides and not found.closed):
             self.unproved.append("it was not searched completely; raise the time limit")
@@ -357,7 +362,7 @@ class _TreeDecision(Decision):
         proof = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
         proof["pairs"] = parts[0]["pairs"]
         self.proved.append(
-            ProvedTrees("", max(upper, -1e290), self.decides, asked, self.job.missing, proof)
+            ProvedTrees("", max(upper, _NOTHING), self.decides, asked, self.job.missing, proof)
         )
 
     def _report(self, progress: Progress) -> None:
