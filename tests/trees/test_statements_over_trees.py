@@ -12,6 +12,11 @@ from leaveout import verify
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Form, Query
 from leaveout.errors import SpecError
+from leaveout.kernel.boxes import Inputs
+from leaveout.kernel.numbers import Rejected
+from leaveout.kernel.points import Case as KernelCase
+from leaveout.kernel.points import Form as KernelForm
+from leaveout.kernel.tree_forms import TreePoints
 from leaveout.kernel.trees import Ensemble
 from leaveout.models.trees.assemble import Sets, Tree, assemble
 from leaveout.models.trees.files import write_trees
@@ -123,3 +128,20 @@ def test_a_least_bound_that_no_point_needs_is_certified(tmp_path):
     assert result.upper is None
     (claim,) = check(tmp_path / "c.npz")
     assert claim.upper == -1e290
+
+
+@pytest.mark.parametrize("what", ["features", "scores"])
+def test_the_kernel_refuses_positions_that_repeat(what):
+    terms = ((0, 0, 1e17), (0, 0, 1.0), (0, 0, -1e17))  # 0 in float64
+    form = KernelForm(**{"features": (), "scores": (), what: terms}, constant=-0.5)
+    claim = TreePoints(
+        ((step(0.0, 1.0), 0),), (Inputs(np.zeros(2), np.ones(2)),), ((),),
+        (KernelCase((form,), (), (), (), False, ()),), ((True,),), -1.0, True,
+    )  # fmt: skip
+    proof = {
+        "size": np.ones(1, np.int64), "asked": np.full((1, 2), -1, np.int32),
+        "factor": np.full((1, 1), 1e6), "order": np.full((1, 2), -1, np.int32),
+        "pairs": np.zeros((0, 2), np.int32),
+    }  # fmt: skip
+    with pytest.raises(Rejected, match="repeats"):
+        claim.check(proof)
