@@ -145,3 +145,17 @@ def test_the_kernel_refuses_positions_that_repeat(what):
     }  # fmt: skip
     with pytest.raises(Rejected, match="repeats"):
         claim.check(proof)
+
+
+def test_a_difference_of_two_models_is_certified(tmp_path):
+    """Its first case is about the first label, whose score is constant."""
+    for name, right in (("one", 1.0), ("other", 2.0)):
+        write_trees(step(-1.0, right, labels=("a", "b")), tmp_path / f"{name}.npz")
+    (tmp_path / "s.spec").write_text(
+        'let T = trees("one.npz")\nlet S = trees("other.npz")\nlet X = box(0, 1)\n'
+        "find b: least d such that forall x in X: difference(T, S, x) <= d\n"
+    )
+    (result,) = verify(tmp_path / "s.spec", certificate=tmp_path / "c.npz").results
+    assert result.upper == pytest.approx(1.0)
+    (claim,) = check(tmp_path / "c.npz")
+    assert claim.upper == pytest.approx(1.0)

@@ -360,7 +360,12 @@ class _TreeDecision(Decision):
         forms = max(len(case.goals) + len(case.conditions) for case in asked.cases)
         parts = [question.proof(trail, forms) for question, trail in proofs]
         proof = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        proof["pairs"] = parts[0]["pairs"]
+        # Trees of two models that are joined in one case may be so in all: bounds only fall.
+        pairs = np.unique(proof["pairs"], axis=0)
+        if len(np.unique(pairs)) < pairs.size:
+            self.unproved.append("its cases compare one model with several others")
+            return
+        proof["pairs"] = pairs
         self.proved.append(
             ProvedTrees("", max(upper, _NOTHING), self.decides, asked, self.job.missing, proof)
         )
