@@ -135,6 +135,9 @@ class TreePoints:
     def _hold_form(self, form: Form) -> None:
         numbers = (form.constant, *(c for *_, c in (*form.features, *form.scores)))
         need(all(abs(number) <= 1e200 for number in numbers), "a number that is too large")
+        for terms in (form.features, form.scores):
+            # Sums of factors would be rounded.
+            need(len({term[:2] for term in terms}) == len(terms), "a position repeats in a form")
         for p, i, _ in form.features:
             need(0 <= p < len(self.boxes), "a point that does not exist")
             need(0 <= i < len(self.boxes[p].lower), "a feature that does not exist")

@@ -337,9 +337,10 @@ class Search(Generic[P]):
         """Return the least and greatest ordered value of each variable; of sets the whole hull."""
         sums = self.sums
         start, ordered = sums.cells.start[:-1], box[0] <= box[1]
-        low = np.where(ordered, sums.low[start + np.maximum(box[0], 0)], sums.cells.box.lower)
-        at = np.minimum(start + np.maximum(box[1], 0), len(sums.cells.values) - 1)
-        return low, np.where(ordered, sums.cells.values[at], sums.cells.box.upper)
+        # Crossed codes may lie beyond the last one.
+        least, greatest = np.clip(start + box, 0, len(sums.cells.values) - 1)
+        low = np.where(ordered, sums.low[least], sums.cells.box.lower)
+        return low, np.where(ordered, sums.cells.values[greatest], sums.cells.box.upper)
 
     def _narrow(self, box: Codes, bits: Words) -> bool:
         """Narrow a box to listed rows and conditions on features; return whether any is left."""

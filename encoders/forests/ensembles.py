@@ -338,6 +338,7 @@ def _weigh(
         size += np.abs(own) @ np.abs(each.ensemble.base)
     padding += (len(trees.roots) + 32) * _UNIT * size
     signs = _differences_of_one(applied, factor, slopes, constant)
+    signs = [None if form.rounded else sign for form, sign in zip(forms, signs, strict=True)]
     paired, weights, together = _pair(
         applied, factor, trees, weights, (first, special, np.array(less, np.int64).reshape(-1, 2)),
         rows, signs,

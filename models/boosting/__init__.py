@@ -6,6 +6,8 @@ import functools
 import inspect
 from typing import Any
 
+import numpy as np
+
 from leaveout.errors import TrainingError
 from leaveout.models.boosting import training
 from leaveout.models.boosting.training import TreesReport
@@ -23,6 +25,8 @@ def leave_one_out(fit: Any, X: Any, y: Any, **options: Any) -> TrainingReport | 
     ``workers``.
     """
     try:
+        if "missing" not in options and _lacks_values(X):
+            raise ReturnsTreesError  # what no network reads
         return networks(fit, X, y, **options)
     except ReturnsTreesError:
         known = inspect.signature(training.leave_one_out).parameters
@@ -30,6 +34,14 @@ def leave_one_out(fit: Any, X: Any, y: Any, **options: Any) -> TrainingReport | 
         if other:
             raise TrainingError(f"{other[0]}=: does not apply to trees; drop it") from None
         return training.leave_one_out(fit, X, y, **options)
+
+
+def _lacks_values(X: Any) -> bool:
+    """Return whether numbers are missing, of rows that consist of numbers."""
+    try:
+        return bool(np.isnan(np.asarray(X, np.float64)).any())
+    except (TypeError, ValueError):
+        return False
 
 
 leave_one_out.__doc__ = f"""{networks.__doc__}

@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -431,6 +432,11 @@ class _Work:
                 waiting = {pool.submit(_member, row): at for at, row in enumerate(removed.tolist())}
                 for each in as_completed(waiting):
                     yield waiting.pop(each), each.result()
+            except BrokenProcessPool:
+                raise TreesError(
+                    "a process that trains members ended on its own: give them more memory or "
+                    "take fewer workers, and call from under if __name__ == '__main__'"
+                ) from None
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

@@ -223,3 +223,34 @@ def test_two_processes_train_the_members_of_one(tmp_path):
     assert files[0] == files[1] == ["members.npz", "trees.json", "trees.npz", "trees.spec"]
     for name in files[0]:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_a_function_may_read_missing_values(tmp_path):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    X, y = rows(40)
+    X[::7, 1] = np.nan
+
+    def fit(X, y):
+        return HistGradientBoostingClassifier(
+            max_iter=2, max_leaf_nodes=3, min_samples_leaf=3, early_stopping=False
+        ).fit(X, y)
+
+    report = leaveout.leave_one_out(fit, X, y, out=tmp_path / "out", members=2, workers=1)
+    assert report.family.missing == (1,)
+
+
+def test_a_process_that_ends_on_its_own_is_told(tmp_path):
+    X, y = rows(40)
+
+    def fit(X, y):
+        import os
+
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        if len(X) == 39:
+            os._exit(1)
+        return HistGradientBoostingClassifier(max_iter=1, early_stopping=False).fit(X, y)
+
+    with pytest.raises(TreesError, match="ended on its own"):
+        leave_one_out(fit, X, y, out=tmp_path / "out", members=3, workers=2)

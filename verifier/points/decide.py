@@ -406,6 +406,8 @@ def in_words(
     at = max(at, _digits([*scores.values()]))
     gives = ", ".join(
         f"{name} answers {named.label(labels[name], len(values))} with scores {_row(values, at)}"
+        if name in labels
+        else f"{name} returns {_row(values, at)}"
         for name, values in scores.items()
     )
     without = "".join(

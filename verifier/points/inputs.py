@@ -49,7 +49,7 @@ class InputReader:
                 calls.append((call, lists, given))
             call = self.resolver.value(given["inputs"])
         box = self._box(node, call)
-        choices: dict[int, Choices] = {}
+        choices = {column: each for each in box.choices for column in each.columns.tolist()}
         count = 0
         for call, lists, given in reversed(calls):
             for listed in self._listed_values(call, lists, given, box):
@@ -105,7 +105,10 @@ class InputReader:
             lower, upper = np.maximum(lower, within.lower), np.minimum(upper, within.upper)
             choices = within.choices
         try:
-            return Box(*self._readable(lower, upper), choices)
+            lower, upper = self._readable(lower, upper)
+            if (lower <= upper).all():
+                choices = tuple(each.within(lower, upper) for each in choices)
+            return Box(lower, upper, choices)
         except LeaveoutError as error:
             raise self.resolver.fail(call, str(error)) from None
 

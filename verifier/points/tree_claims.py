@@ -28,6 +28,9 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Kind, Outline, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
+_NOTHING = -1e290
+"""The bound of a certificate where no point is a counter-example."""
+
 
 @dataclass(frozen=True, eq=False)
 class TreePoint(Point):
@@ -51,19 +54,21 @@ class TreeQuestion:
     def of(cls, asked: Asked, case: Case, missing: Sequence[Bools]) -> TreeQuestion:
         """Return a case over cells."""
         conditions = (*(Condition(goal) for goal in case.goals), *case.conditions)
+        # A claim that its text alone refutes: any point will do.
+        conditions = conditions or (Condition(Form()),)
         made_of: list[tuple[int, ...]] = [(k,) for k in range(len(conditions))]
         for pair, implied in _sums_of_two(asked, conditions[len(case.goals) :]):
             made_of.append(tuple(len(case.goals) + k for k in pair))
             conditions = (*conditions, implied)
         below = _orders(case.conditions)
         equal = [(*less, *more) for less, more in below if (more, less) in below and less < more]
-        _refuse_compared(asked, conditions, equal, missing)
         applied = [Applied(each.model.ensemble, each.point) for each in asked.trees]
         forms = [each.form for each in conditions]
         sums = encode(
             applied, asked.query.points, forms, equal,
             [(*less, *more) for less, more in below], missing,
         )  # fmt: skip
+        _refuse_compared(conditions, sums, missing)
         # What holds by one variable for two features need not be bounded.
         vacuous = ~sums.slopes.any(axis=1) & ~sums.weights.any(axis=0) & (sums.constant == 0)
         vacuous &= [not each.form.scores and not each.strict for each in conditions]
@@ -102,9 +107,11 @@ class TreeQuestion:
             absent = np.isnan(x)
             if absent.any() and not (self.sums.missing[own][absent] >= 0).all():
                 return None
-            if not box.contains(np.where(absent, box.lower, x)[None])[0] and not absent.any():
-                return None
-            if not ((x >= box.lower) & (x <= box.upper) | absent).all():
+            filled = np.where(absent, box.lower, x)
+            for each in box.choices:
+                if absent[each.columns].any():
+                    filled[each.columns] = each.values[0]
+            if not box.contains(filled[None])[0]:
                 return None
         scores = [
             each.model.ensemble.scores(points[each.point][None])[0] for each in self.asked.trees
@@ -112,6 +119,8 @@ class TreeQuestion:
         values, numbers = list[Fraction](), _numbers(points)
         for k, each in enumerate(self.conditions):
             value = each.form.least(numbers, scores)
+            if len({math.isnan(points[p][i]) for p, i, _ in each.form.features}) > 1:
+                return None
             if k >= self.goals and not self._holds(each, value):
                 return None
             values.append(value - self._slack(each, tie=False))
@@ -178,7 +187,7 @@ def _sums_of_two(
     single = [
         (k, each)
         for k, each in enumerate(conditions)
-        if len(each.form.scores) == 1 and not each.form.features
+        if len(each.form.scores) == 1 and not each.form.features and not each.form.rounded
     ]
     for i, (first, one) in enumerate(single):
         for second, other in single[:i]:
@@ -190,20 +199,19 @@ def _sums_of_two(
                 yield (second, first), Condition(form, one.strict or other.strict)
 
 
-def _refuse_compared(
-    asked: Asked, conditions: Sequence[Condition], equal: Sequence[tuple[int, int, int, int]],
-    missing: Sequence[Bools],
-) -> None:  # fmt: skip
-    """Refuse features that may be missing in comparisons."""
-    unified = {frozenset(((p, i), (q, j))) for p, i, q, j in equal}
+def _refuse_compared(conditions: Sequence[Condition], sums: Sums, missing: Sequence[Bools]) -> None:
+    """Refuse features that may be missing in comparisons, unless they are one variable."""
     for each in conditions:
-        where = frozenset((p, i) for p, i, _ in each.form.features)
-        both = {bool(missing[p][i]) for p, i in where}
-        if True in both and not (where in unified and both == {True}):
-            (point, feature) = next((p, i) for p, i in where if missing[p][i])
+        places = [(p, i) for p, i, _ in each.form.features]
+        absent = [(p, i) for p, i in places if missing[p][i]]
+        # Equal features that are both missing do not differ.
+        is_one = len({int(sums.variable[p][i]) for p, i in places}) == 1
+        if absent and not (is_one and sum(c for *_, c in each.form.features) == 0.0):
+            point, feature = absent[0]
             raise SpecError(
                 f"feature {feature} may be missing in point {point}, so it cannot be compared; "
-                "leave it out of missing(...), or out of the comparison"
+                "leave it out of missing(...), or out of the comparison; where points agree in "
+                "it, give them one set"
             )
 
 
@@ -343,7 +351,9 @@ class _TreeDecision(Decision):
         proofs: Sequence[tuple[TreeQuestion, Trail]],
     ) -> None:  # fmt: skip
         """Keep a certificate's claim, or why there is none."""
-        upper = -1.0 if self.decides else found.upper + 1e-9 * (1.0 + abs(found.upper))
+        upper = -1.0 if self.decides else found.upper
+        if not self.decides and math.isfinite(upper):
+            upper += 1e-9 * (1.0 + abs(upper))
         whole = len(proofs) == len(asked.cases) and not self.clock.interrupted
         if not whole or upper == math.inf or (self.decides and not found.closed):
             self.unproved.append("it was not searched completely; raise the time limit")
@@ -351,10 +361,14 @@ class _TreeDecision(Decision):
         forms = max(len(case.goals) + len(case.conditions) for case in asked.cases)
         parts = [question.proof(trail, forms) for question, trail in proofs]
         proof = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
-        # A case that was searched without pairs is only sharper with them.
-        proof["pairs"] = max((part["pairs"] for part in parts), key=len)
+        # Trees of two models that are joined in one case may be so in all: bounds only fall.
+        pairs = np.unique(proof["pairs"], axis=0)
+        if len(np.unique(pairs)) < pairs.size:
+            self.unproved.append("its cases compare one model with several others")
+            return
+        proof["pairs"] = pairs
         self.proved.append(
-            ProvedTrees("", max(upper, -1e290), self.decides, asked, self.job.missing, proof)
+            ProvedTrees("", max(upper, _NOTHING), self.decides, asked, self.job.missing, proof)
         )
 
     def _report(self, progress: Progress) -> None:
