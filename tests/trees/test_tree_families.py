@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import itertools
+import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -254,3 +256,63 @@ def test_a_process_that_ends_on_its_own_is_told(tmp_path):
 
     with pytest.raises(TreesError, match="ended on its own"):
         leave_one_out(fit, X, y, out=tmp_path / "out", members=3, workers=2)
+
+
+@pytest.fixture(scope="module")
+def proved_folder(tmp_path_factory):
+    """Return a folder of evidence about a member that answers otherwise."""
+    folder = tmp_path_factory.mktemp("evidence")
+    X, y = rows(60)
+    table = write_table(folder / "rows.csv", X, y)
+    settings = Settings("hist", trees=3, leaves=4)
+    train_trees(table, folder / "out", label="outcome", settings=settings, members=6, workers=1)
+    spec = folder / "out" / "s.spec"
+    spec.write_text(
+        'let T = trees("trees.npz")\nlet F = members("members.npz")\nlet X = box(-2, 2)\n'
+        "guarantee g: forall x in X, M in F: difference(T, M, x) <= 0.001\n"
+        "find e: least b such that forall x in X, M in F: difference(T, M, x) <= b\n"
+    )
+    evidence = folder / "out" / "evidence"
+    ran = CliRunner().invoke(app, ["verify", str(spec), "--evidence", str(evidence)])
+    assert ran.exit_code == 1, ran.output
+    return evidence
+
+
+def forge(evidence, copy, change):
+    """Change the results, and the digests and numbers of the attestation with them."""
+    shutil.copytree(evidence, copy)
+    result, said = copy / "result.json", copy / "attestation.json"
+    text, digest = result.read_text(), digest_of(result)
+    for old, new in change(json.loads(text)):
+        text = text.replace(old, new)
+        said.write_text(said.read_text().replace(old, new))
+    result.write_text(text)
+    said.write_text(said.read_text().replace(digest, digest_of(result)))
+    return CliRunner().invoke(app, ["check", str(copy), "--files", str(evidence.parent)])
+
+
+def test_honest_evidence_is_accepted(proved_folder):
+    ran = forge(proved_folder, proved_folder.parent / "same", lambda found: [])
+    assert ran.exit_code == 0
+    assert "2 of 2 results proved again" in ran.output
+
+
+def test_another_member_refutes_nothing(proved_folder):
+    def change(found):
+        member = found["results"][0]["example"]["members"]["M"]
+        return [(f'"M": {member}\n', '"M": 99\n')]
+
+    ran = forge(proved_folder, proved_folder.parent / "member", change)
+    assert ran.exit_code == 3, ran.output
+    assert "g: refuted; not in the certificate" in ran.output
+
+
+def test_a_bound_below_that_of_the_certificate_is_not_proved(proved_folder):
+    def change(found):
+        (result,) = (each for each in found["results"] if each["name"] == "e")
+        return [(json.dumps(result[end]), json.dumps(result[end] * 0.995))
+                for end in ("lower", "upper")]  # fmt: skip
+
+    ran = forge(proved_folder, proved_folder.parent / "bound", change)
+    assert ran.exit_code == 3, ran.output
+    assert "1 of 2 results proved again" in ran.output

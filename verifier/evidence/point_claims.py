@@ -51,6 +51,10 @@ class PointsCheck(StatementCheck[FormulaJob]):
         return [each for each in self.job.questions if each.cases]
 
     @property
+    def _is_trees(self) -> bool:
+        return any(each.trees for each in self._asked_cases)
+
+    @property
     def facts(self) -> tuple[BoxRecord, int]:
         """See `StatementCheck.facts`."""
         return box_record(self.job.boxes[0]), self.job.members
@@ -150,9 +154,9 @@ class PointsCheck(StatementCheck[FormulaJob]):
             return Standing(result, words, result.verdict == "unknown")
         proved = reaches(upper, told)
         if result.verdict == "proved":
-            proved = (
-                lower is not None and is_closed(lower, told) and (proved or is_closed(lower, upper))
-            )
+            # Searches of trees find what their certificates prove.
+            near = is_closed(lower, upper) if lower is not None and not self._is_trees else False
+            proved = lower is not None and is_closed(lower, told) and (proved or near)
         return Standing(result, words, proved)
 
     def _replayed_value(self, result: Result) -> float | None:
@@ -166,9 +170,12 @@ class PointsCheck(StatementCheck[FormulaJob]):
             return None
         values: list[float] = []
         for asked in self._asked_cases:
-            if asked.trees and asked.label == result.label:
-                values += _replayed_in_trees(asked, job, points)
             if asked.trees:
+                chosen = {name: index for name, index, _ in asked.members}
+                removed = {name: row for name, _, row in asked.members}
+                named = chosen == example.members and removed == example.removed
+                if named and asked.label == result.label:
+                    values += _replayed_in_trees(asked, job, points)
                 continue
             chosen = {name: index for name, index, _ in asked.members}
             shared = [(name, len(family)) for name, family in asked.shared]
