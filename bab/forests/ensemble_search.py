@@ -11,7 +11,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -40,6 +40,8 @@ _PASSES = 4
 """Most passes over the conditions on features at a box."""
 _SLACK = 1e-12
 _TELL = 0.5
+_WHOLE = 20_000
+"""Most waiting boxes that keep what trees do in them."""
 _DEEP = 512
 
 
@@ -232,7 +234,7 @@ class Search(Generic[P]):
                 return
             if -self.heap[0][0] <= self.cutoff:
                 break
-            box = heapq.heappop(self.heap)[2]
+            box = self._whole(heapq.heappop(self.heap)[2])
             try:
                 self._expand(box, dive=self.tick % _DIVE == 0)
             except KeyboardInterrupt:
@@ -268,7 +270,20 @@ class Search(Generic[P]):
 
     def _push(self, box: _Box) -> None:
         self.tick += 1
+        if len(self.heap) > _WHOLE:
+            # What trees do in it is found again when its turn comes.
+            box = replace(box, at=box.at[:0], top=box.top[:0])
         heapq.heappush(self.heap, (-box.value, -box.number, box))
+
+    def _whole(self, box: _Box) -> _Box:
+        """Return a box with what trees do in it."""
+        trees, count = self.sums.trees, len(self.uses)
+        if len(box.at) == count:
+            return box
+        at, top = trees.roots[:-1].copy(), np.zeros((count, len(self.columns)))
+        refine(trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
+               self.weights, box.box, box.bits, np.ones(count, np.bool_), at, top)  # fmt: skip
+        return replace(box, at=at, top=top)
 
     def _root(self) -> _Box | None:
         sums = self.sums
@@ -286,13 +301,11 @@ class Search(Generic[P]):
     ) -> _Box | None:
         """Return a box with its bounds; None if it holds nothing of interest."""
         self.solved += 1
-        before = box.copy()
+        before, sets = box.copy(), bits.copy()
         if not self._narrow(box, bits):
             self._close(number, EMPTY)
             return None
-        moved = np.flatnonzero((before != box).any(axis=0))
-        changed = np.zeros(box.shape[1], np.bool_)
-        changed[moved] = True
+        changed = (before != box).any(axis=0) | (sets != bits).any(axis=1)
         if variable >= 0:
             changed[variable] = True
         which = (
