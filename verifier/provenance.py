@@ -45,9 +45,10 @@ class NamedFile:
 def named_files(spec: CheckedSpec, folder: Path) -> Iterator[NamedFile]:
     """Yield the files that the statements of a specification read, as the text names them."""
     used = {name for each in spec.statements for name in lets_named(each.claim, spec)}
-    if any(spec.type_of(spec.lets[name].value) == types.FAMILY for name in used):
-        # Of which architecture its members are, the first network says, whoever else is asked.
-        used |= set(itertools.islice(_networks(spec), 1))
+    for family, model in ((types.FAMILY, types.NETWORK), (types.TREE_FAMILY, types.TREES)):
+        if any(spec.type_of(spec.lets[name].value) == family for name in used):
+            # Of which model its members are, the first such let says, whoever else is asked.
+            used |= set(itertools.islice(_models(spec, model), 1))
     starts = [(let.name, let.value) for let in spec.lets.values() if let.name in used]
     starts += [("", statement.claim) for statement in spec.statements]
     for called, start in starts:
@@ -59,8 +60,8 @@ def named_files(spec: CheckedSpec, folder: Path) -> Iterator[NamedFile]:
                     yield from _files(node.function, folder / text, own)
 
 
-def _networks(spec: CheckedSpec) -> Iterator[str]:
-    return (each.name for each in spec.lets.values() if spec.type_of(each.value) == types.NETWORK)
+def _models(spec: CheckedSpec, kind: types.Type) -> Iterator[str]:
+    return (each.name for each in spec.lets.values() if spec.type_of(each.value) == kind)
 
 
 def _texts(call: Call, spec: CheckedSpec) -> Iterator[str]:

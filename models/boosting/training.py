@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -452,7 +453,16 @@ def _receive(packed: bytes) -> None:
     import cloudpickle
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _WORK[:] = [cloudpickle.loads(packed)]
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent does, killed or not."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _member(row: int) -> Ensemble:

@@ -316,3 +316,16 @@ def test_a_bound_below_that_of_the_certificate_is_not_proved(proved_folder):
     ran = forge(proved_folder, proved_folder.parent / "bound", change)
     assert ran.exit_code == 3, ran.output
     assert "1 of 2 results proved again" in ran.output
+
+
+def test_a_statement_about_members_alone_is_proved_again(proved_folder):
+    folder = proved_folder.parent
+    (folder / "alone.spec").write_text(
+        'let T = trees("trees.npz")\nlet F = members("members.npz")\n'
+        "guarantee g: forall x in box(-2, 2), M in F: score(M, x) <= 9\n"
+    )
+    target = folder / "alone"
+    ran = CliRunner().invoke(app, ["verify", str(folder / "alone.spec"), "--evidence", str(target)])
+    assert ran.exit_code == 0, ran.output
+    ran = CliRunner().invoke(app, ["check", str(target), "--files", str(folder)])
+    assert "1 of 1 results proved again" in ran.output

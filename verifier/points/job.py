@@ -33,7 +33,7 @@ from leaveout.models.replay import with_parameters
 from leaveout.models.trees.model import TreeModel
 from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
 from leaveout.specs.text.expressions import children
-from leaveout.specs.types import NETWORK, POINT, TREES, Type
+from leaveout.specs.types import NETWORK, POINT, TREE_FAMILY, TREES, Type
 from leaveout.verifier.points.claims import Case, ClaimReader, Lin, TooManyError
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.resolve_names import Resolver
@@ -165,7 +165,7 @@ class _Loader:
         self.is_trees = any(
             isinstance(each, Call) and resolver.type_of(each) == TREES
             for each in self._calls(self.body)
-        )
+        ) or any(resolver.type_of(each.domain) == TREE_FAMILY for each in self.binders)
         self.missing: list[tuple[int, ...]] = []
 
     def load(self) -> FormulaJob:

@@ -21,7 +21,7 @@ from leaveout.specs import (
     Name,
     Number,
 )
-from leaveout.specs.types import FOREST, LINEAR, TREES
+from leaveout.specs.types import FOREST, LINEAR, TREE_FAMILY, TREES
 from leaveout.specs.types import FORESTS as FAMILY_OF_FORESTS
 from leaveout.specs.types import LINEARS as FAMILY_OF_LINEARS
 from leaveout.verifier.points.sentences import LETTERS
@@ -66,7 +66,7 @@ LINEARS = Decides(
 
 _KINDS = {
     "forest": (FOREST, FAMILY_OF_FORESTS), "linear": (LINEAR, FAMILY_OF_LINEARS),
-    "trees": (TREES,),
+    "trees": (TREES, TREE_FAMILY),
 }  # fmt: skip
 
 
