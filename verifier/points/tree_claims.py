@@ -108,9 +108,9 @@ class TreeQuestion:
             if absent.any() and not (self.sums.missing[own][absent] >= 0).all():
                 return None
             filled = np.where(absent, box.lower, x)
-            for each in box.choices:
-                if absent[each.columns].any():
-                    filled[each.columns] = each.values[0]
+            for choices in box.choices:
+                if absent[choices.columns].any():
+                    filled[choices.columns] = choices.values[0]
             if not box.contains(filled[None])[0]:
                 return None
         scores = [
