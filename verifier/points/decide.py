@@ -406,6 +406,8 @@ def in_words(
     at = max(at, _digits([*scores.values()]))
     gives = ", ".join(
         f"{name} answers {named.label(labels[name], len(values))} with scores {_row(values, at)}"
+        if name in labels
+        else f"{name} has the score {_row(values, at)}"  # a regression answers no labels
         for name, values in scores.items()
     )
     without = "".join(
