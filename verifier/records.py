@@ -47,10 +47,11 @@ class WitnessRecord(msgspec.Struct, frozen=True, kw_only=True):
 class ExampleRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A counter-example to a claim that is not about leaks.
 
-    For points it was replayed through onnxruntime in float32; for values there are only words.
+    For points it was replayed through onnxruntime in float32, or as trees add; None is a missing
+    value. For values there are only words.
     """
 
-    points: dict[str, tuple[float, ...]]  # each point that ``forall`` binds, by name
+    points: dict[str, tuple[float | None, ...]]  # each point that ``forall`` binds, by name
     scores: dict[str, tuple[float, ...]]  # of each network at each point, as in ``N(x)``
     labels: dict[str, int]  # what they answer; on a tie the first of the tied labels
     members: dict[str, int] = {}

@@ -32,7 +32,10 @@ def leave_one_out(fit: Any, X: Any, y: Any, **options: Any) -> TrainingReport | 
         known = inspect.signature(training.leave_one_out).parameters
         other = [name for name in options if name not in known]
         if other:
-            raise TrainingError(f"{other[0]}=: does not apply to trees; drop it") from None
+            raise TrainingError(
+                f"{other[0]}=: does not apply to trees; drop it, and pass numbers without gaps, or "
+                "train with leaveout trees train"
+            ) from None
         return training.leave_one_out(fit, X, y, **options)
 
 

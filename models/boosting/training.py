@@ -24,6 +24,7 @@ from leaveout.kernel.trees import Ensemble
 from leaveout.models.quality import Quality
 from leaveout.models.reading import PLAIN, Reading
 from leaveout.models.train.columns import Subject, TableColumns
+from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.folder import refuse_taken
 from leaveout.models.train.left_out import left_out
 from leaveout.models.train.own.call import check_fit
@@ -46,7 +47,7 @@ Tell = Callable[[int, int], None]
 """Receives how many models are trained, and of how many."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TreesReport:
     """What was trained.
 
@@ -74,6 +75,13 @@ class TreesReport:
     size: int
     seconds: float
     warnings: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        family = self.family
+        return (
+            f"TreesReport({str(self.directory)!r}: {len(family):,} of {family.rows:,} members of "
+            f"{family.whole.trees:,} trees, accuracy {self.quality.accuracy:.2%})"
+        )
 
 
 @dataclass(frozen=True)
@@ -495,7 +503,15 @@ def spec_text(family: TreeFamily, X: Floats, columns: TableColumns, names: tuple
             for end, start in ((np.min, np.inf), (np.max, -np.inf))
         )
     missing = np.flatnonzero(np.isnan(X).any(axis=0)).tolist()
+    words, first = list[list[int]](), 0
+    for column in () if columns.encoding is None else columns.encoding.columns:
+        places = [*range(first, first + len(column.features))]
+        first += len(places)
+        words += [places] if isinstance(column, CategoryColumn) else []
     lines = [f"box({low.tolist()}, {high.tolist()})"]
+    for places in words:
+        lines[-1] = f"let X{len(lines)} = {lines[-1]}"
+        lines.append(f"one_hot(X{len(lines)}, at = {places})")
     for at in family.whole.categories.tolist():
         lines[-1] = f"let X{len(lines)} = {lines[-1]}"
         lines.append(f"integers(X{len(lines)}, at = {at})")

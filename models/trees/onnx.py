@@ -336,6 +336,12 @@ class _Graph:
         value, factor = given if len(given) == 2 else (None, None)
         if isinstance(value, np.ndarray) and kind == "Mul":
             value, factor = factor, value
+        if (
+            isinstance(value, _Sum)
+            and isinstance(factor, np.ndarray)
+            and factor.tolist() in (1, [1])
+        ):
+            return value  # onnxmltools multiplies LightGBM's probabilities by 1, which is exact
         if not isinstance(value, _Sum) or not isinstance(factor, np.ndarray) or value.pair:
             return None
         row = _row(factor, len(value.base))

@@ -124,7 +124,9 @@ def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
 
 _NOT_READ = {
     b"binf": "is XGBoost's old binary format; load it in XGBoost below 3.1 and save it as JSON",
-    b"\x80": "is a pickle, which may run any code; load it yourself and pass the model",
+    b"\x80": "is a pickle, which may run any code; load it yourself, and save the model as its "
+    "library does (LightGBM: booster_.save_model(path)) or as ONNX; leaveout.compare also takes "
+    "the model itself",
     b"CBM1": 'is CatBoost\'s binary format; save it with save_model(path, format="json")',
 }
 

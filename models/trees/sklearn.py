@@ -41,7 +41,11 @@ def of_sklearn(model: Any) -> Ensemble:
         return _of_mean(model, [model], ordered=True)
     if stem in _FORESTS and name != stem:
         return _of_mean(model, list(model.estimators_), ordered=model.n_jobs in (None, 1))
-    cure = "; pass the fitted model of its last step" if stem == "Pipeline" else ""
+    cure = ""
+    if stem == "Pipeline":
+        cure = (
+            "; pass the fitted model of its last step, and rows as the steps before it return them"
+        )
     raise TreesError(f"is not a model of trees that can be read{cure}")
 
 

@@ -336,3 +336,16 @@ def test_without_time_nothing_is_claimed():
         found = compare(model, other, seconds=0.0, tolerance=1e-9)
         assert found.verdict != "proved"
         assert found.difference > 1e-9
+
+
+@pytest.mark.parametrize("zipmap", [True, False])
+def test_probabilities_times_one_are_read(tmp_path, zipmap):
+    """Onnxmltools writes that product in place of a ZipMap."""
+    X = np.random.default_rng(0).integers(0, 9, (80, 2)).astype(float)
+    model = lightgbm.LGBMClassifier(n_estimators=3, n_jobs=1, verbose=-1).fit(X, (X[:, 0] > 4) * 1)
+    kind = [("x", FloatTensorType([None, 2]))]
+    exported = onnxmltools.convert_lightgbm(
+        model, initial_types=kind, target_opset=15, zipmap=zipmap
+    )
+    assert any(node.op_type == "Mul" for node in exported.graph.node) != zipmap
+    assert compare(model, exported, missing=False).equal

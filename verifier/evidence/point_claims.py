@@ -164,7 +164,10 @@ class PointsCheck(StatementCheck[FormulaJob]):
         example, job = result.example, self.job
         if example is None or set(example.points) != set(job.points):
             return None
-        points = [np.asarray(example.points[name]) for name in job.points]
+        points = [
+            np.array([math.nan if v is None else v for v in example.points[name]])
+            for name in job.points
+        ]
         widths = [box.dimension for box in job.boxes]
         if [len(each) for each in points] != widths:
             return None

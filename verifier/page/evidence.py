@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
@@ -207,7 +208,8 @@ def _scores(example: ExampleRecord) -> Html | None:
 
 
 def _points(
-    points: dict[str, tuple[float, ...]], box: BoxRecord, named: Mapping[int, str] = _NAMELESS,
+    points: Mapping[str, Sequence[float | None]], box: BoxRecord,
+    named: Mapping[int, str] = _NAMELESS,
     text: Callable[[float], str] = feature_text,
 ) -> Html:  # fmt: skip
     """Return the features of points, collapsed if there are many."""
@@ -225,11 +227,15 @@ def _points(
 
 
 def _feature(
-    points: dict[str, tuple[float, ...]], box: BoxRecord, at: int, named: Mapping[int, str],
+    points: Mapping[str, Sequence[float | None]], box: BoxRecord, at: int, named: Mapping[int, str],
     text: Callable[[float], str],
 ) -> list[Child]:  # fmt: skip
     cells: list[Child] = [f"{at} ({named[at]})" if at in named else str(at)]
-    cells += [text(point[at]) if at < len(point) else "–" for point in points.values()]
+    values = [point[at] if at < len(point) else math.inf for point in points.values()]
+    cells += [
+        "missing" if value is None else "–" if value == math.inf else text(value)
+        for value in values
+    ]
     ends: Sequence[tuple[float, ...]] = (box.lower, box.upper)
     cells += [plain(end[at]) if at < len(end) else "–" for end in ends]
     return cells

@@ -417,7 +417,9 @@ def in_words(
 
 
 def _row(values: tuple[float, ...], digits: int) -> str:
-    shown = ", ".join(f"{value:.{digits}g}" for value in values[:_SHOWN])
+    shown = ", ".join(
+        "missing" if math.isnan(value) else f"{value:.{digits}g}" for value in values[:_SHOWN]
+    )
     return f"({shown}{', ...' if len(values) > _SHOWN else ''})"
 
 

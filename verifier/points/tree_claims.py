@@ -391,8 +391,12 @@ class _TreeDecision(Decision):
             if each.model.is_classifier
         }
         removed = {name: row for name, _, row in asked.members}
+        told = {
+            name: tuple(None if math.isnan(v) else v for v in point)
+            for name, point in points.items()
+        }
         return ExampleRecord(
-            points=points, scores=scores, labels=labels,
+            points=told, scores=scores, labels=labels,
             features=asked.trees[0].model.ensemble.names,
             words=in_words(points, scores, labels, removed),
             members={name: index for name, index, _ in asked.members}, removed=removed,

@@ -108,7 +108,8 @@ def unpack_fit(packed: bytes) -> Unpacked:
         fit = cloudpickle.loads(packed)
     except Exception as error:
         raise TrainingError(
-            f"fit cannot be loaded in another process ({cause(error)}): {_SENDS}"
+            f"fit cannot be loaded in another process ({cause(error)}): {_SENDS}; a script calls "
+            "leaveout under if __name__ == '__main__':"
         ) from None
     assert isinstance(fit, Unpacked)
     return fit
