@@ -45,7 +45,7 @@ _FIRST_BLOCK, _LAST_BLOCK = 2**11, 2**18
 _WIDE, _MOST_WIDE = 0.1, 512
 """A member is refitted at first if its radius is more of the longest step, so many at most."""
 
-_NEAR = 1e-3
+_NEAR = 1e-4
 """How near to its minimum such a member is refitted, relative to the longest step."""
 
 _MOST_REFITTED = 4096
