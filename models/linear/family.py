@@ -59,15 +59,17 @@ def bound_members(model: LinearModel, progress: Progress = _unheard) -> Family:
     return refine(family, np.flatnonzero(wide)[:_AT_FIRST], progress)
 
 
-def refine(family: Family, units: Integers, progress: Progress = _unheard) -> Family:
-    """Return the family with some units refitted, which makes their radii tiny."""
+def refine(
+    family: Family, units: Integers, progress: Progress = _unheard, near: float = 0.0
+) -> Family:
+    """Return the family with some units refitted, which makes their radii tiny, or about near."""
     parts = []
     for part in family.parts:
         left = np.setdiff1d(units, part.members.measured)
         centres = []
         for begin in range(0, len(left), _TOGETHER):
             own = left[begin : begin + _TOGETHER]
-            centres.append(_refit(part, own, closed_centres(part, own)))
+            centres.append(_refit(part, own, closed_centres(part, own), near))
             progress(begin + len(own), len(left))
         if not centres:
             parts.append(part)
@@ -107,15 +109,16 @@ def centre(family: Family, unit: int) -> Floats:
     return np.concatenate(found)
 
 
-def _refit(part: Part, units: Integers, start: Floats) -> Floats:
+def _refit(part: Part, units: Integers, start: Floats, near: float) -> Floats:
     try:
-        return refit(part.problem, part.at, units, start)
+        return refit(part.problem, part.at, units, start, near)
     except (LinearError, Rejected):
         # One after the other, so that one without a minimum leaves the others alone.
         found = start.copy()
         for k in range(len(units)):
             try:
-                found[k] = refit(part.problem, part.at, units[k : k + 1], start[k : k + 1])[0]
+                own = slice(k, k + 1)
+                found[k] = refit(part.problem, part.at, units[own], start[own], near)[0]
             except (LinearError, Rejected):
                 continue
         return found

@@ -164,11 +164,14 @@ def _look(problem: Problem, theta: Floats) -> tuple[float, Floats, Floats]:
     return value, gradient + pulled, found
 
 
-def refit(problem: Problem, at: Curvature, units: Integers, start: Floats) -> Floats:
+def refit(
+    problem: Problem, at: Curvature, units: Integers, start: Floats, near: float = 0.0
+) -> Floats:
     """Return the minima without some units, shape (units, outputs, columns).
 
     All move together, by the curvature at the fit without their own rows, which needs a product of
-    all rows with all coefficients a step; what does not settle gets Newton's own steps.
+    all rows with all coefficients a step; what does not settle gets Newton's own steps. A gradient
+    of ``near``, in the coordinates of the fit, is near enough.
     """
     theta = start.copy()
     steps = [_own_step(problem, at, unit) for unit in units.tolist()]
@@ -183,7 +186,7 @@ def refit(problem: Problem, at: Curvature, units: Integers, start: Floats) -> Fl
         for place, g in zip(chosen.tolist(), gradient, strict=True):
             pulled = g.reshape(-1) @ at.R
             norm = float(np.linalg.norm(pulled))
-            if norm < 1e-12 or (norm < 1e-7 and norm > last[place] / 2.0):
+            if norm < max(near, 1e-12) or (norm < 1e-7 and norm > last[place] / 2.0):
                 waiting[place] = False
                 continue
             if not norm < last[place] * 0.7:

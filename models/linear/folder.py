@@ -19,6 +19,7 @@ from leaveout.kernel.design import Region
 from leaveout.kernel.linear import fit_radius, survey
 from leaveout.kernel.model import Groups, LinearModel
 from leaveout.kernel.numbers import Rejected, lengths, no_less
+from leaveout.kernel.trees import Ensemble
 from leaveout.models.linear.file import LINEAR, load_linear, save_linear
 from leaveout.models.linear.fit import coefficients_of, whitener
 from leaveout.models.onnx.file import network_from_bytes
@@ -30,9 +31,13 @@ from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 from leaveout.models.train.folder import ModelFolder, Rows
 from leaveout.models.train.receipt import RECEIPT, Receipt
 from leaveout.models.train.rows import numbers_of
+from leaveout.models.trees.reading import is_library_text, trees_of
 
 FEATURES = "features.onnx"
 """The frozen network whose outputs the model reads."""
+
+TREES = "features.trees"
+"""The frozen trees whose leaves and scores the model reads, as their library wrote them."""
 
 
 class LinearColumns(TableColumns, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,32 +50,58 @@ class LinearColumns(TableColumns, frozen=True, kw_only=True, omit_defaults=True)
     network : str
         SHA-256 of ``features.onnx``, the network that reads the columns, and whose outputs the
         model reads; empty if there is none.
+    trees : str
+        SHA-256 of ``features.trees``, the trees that read the columns, and whose leaves and scores
+        the model reads; empty if there are none.
     """
 
     weight: str = ""
     network: str = ""
+    trees: str = ""
 
     @property
     def width(self) -> int | None:
         """See `TableColumns.width`."""
-        return None if self.network else super().width
+        return None if self.frozen else super().width
+
+    @property
+    def frozen(self) -> str:
+        """The file of a frozen network or of trees between columns and model; empty if none."""
+        return TREES if self.trees else FEATURES * bool(self.network)
 
 
 LINEARS = Subject("linear", "L", "model", LinearError, LinearColumns)
 COLUMNS, SPEC = LINEARS.columns, LINEARS.spec
 
 
-def network_outputs(content: bytes, source: str, X: Floats) -> Floats:
-    """Return what a network answers to rows, in float64."""
+def frozen_features(content: bytes, source: str, X: Floats) -> Floats:
+    """Return what a network answers to rows, or the leaves and scores of trees, in float64."""
+    if is_library_text(content):
+        return _leaves(trees_of(content, source), source, X)
     network = network_from_bytes(content, source)
-    if network.inputs != X.shape[1]:
-        raise LinearError(
-            f"{source}: reads {network.inputs} features, but the rows have {X.shape[1]}"
-        )
+    _expect_width(network.inputs, source, X)
     found = network.runner().scores(X.astype(np.float32)).astype(np.float64)
     if not np.isfinite(found).all():
         raise LinearError(f"{source}: an output for these rows is not a finite number")
     return found
+
+
+def _leaves(trees: Ensemble, source: str, X: Floats) -> Floats:
+    """Return an indicator of each leaf, and each score, shape (rows, leaves + scores)."""
+    _expect_width(trees.features, source, X)
+    leaves, width = trees.nodes.leaves(trees.prepare(X)), len(trees.nodes.values)
+    found = np.zeros((len(X), width + len(trees.base)))
+    np.put_along_axis(found, leaves, 1.0, axis=1)
+    # One after the other, whatever the number of rows, so that a row's columns never differ.
+    found[:, width:] = trees.base
+    for leaf in leaves.T:
+        found[:, width:] += trees.nodes.values[leaf]
+    return found
+
+
+def _expect_width(inputs: int, source: str, X: Floats) -> None:
+    if inputs != X.shape[1]:
+        raise LinearError(f"{source}: reads {inputs} features, but the rows have {X.shape[1]}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +116,7 @@ class LinearFolder(ModelFolder):
     receipt : Receipt or None
         Of the last change.
     network : bytes
-        The contents of ``features.onnx``; empty if there is none.
+        The contents of ``features.onnx`` or ``features.trees``; empty if there is neither.
     """
 
     subject: ClassVar[Subject] = LINEARS
@@ -100,14 +131,15 @@ class LinearFolder(ModelFolder):
         model = load_linear(directory / LINEAR)
         columns = LINEARS.load_columns(directory / COLUMNS, model.inputs)
         assert isinstance(columns, LinearColumns)
-        network, path = b"", directory / FEATURES
-        if columns.network:
+        network, path = b"", directory / columns.frozen
+        if columns.frozen:
             try:
                 network = read_whole(path, MODEL)
             except OSError as error:
                 raise LinearError(f"{path}: {why_unread(error)}") from None
-            if hashlib.sha256(network).hexdigest() != columns.network:
-                raise LinearError(f"{path}: not the network that the model was trained on")
+            if hashlib.sha256(network).hexdigest() != (columns.network or columns.trees):
+                kind = "trees" if columns.trees else "network"
+                raise LinearError(f"{path}: not the {kind} that the model was trained on")
         receipt = Receipt.read(directory / RECEIPT, model.digest, LinearError)
         return cls(directory, columns, model, receipt, network)
 
@@ -127,7 +159,7 @@ class LinearFolder(ModelFolder):
 
     def more(self) -> Mapping[str, bytes]:
         """See `ModelFolder.more`."""
-        found = {FEATURES: self.network} if self.network else {}
+        found = {self.columns.frozen: self.network} if self.network else {}
         return found if self.receipt is None else {**found, RECEIPT: self.receipt.to_bytes()}
 
     @property
@@ -164,7 +196,7 @@ class LinearFolder(ModelFolder):
 
     def _box(self) -> tuple[Floats, Floats]:
         X, encoding = self.model.X, self.columns.encoding
-        if self.columns.network:
+        if self.columns.frozen:
             return X.min(axis=0), X.max(axis=0)
         if encoding is None:
             unscaled = np.full(X.shape[1], X.min() < 0 or X.max() > 1)
@@ -178,7 +210,7 @@ class LinearFolder(ModelFolder):
     def _words(self) -> list[tuple[Integers, str]]:
         """Return the features of each column of words, and its name."""
         encoding = self.columns.encoding
-        if encoding is None or self.columns.network:
+        if encoding is None or self.columns.frozen:
             return []
         found, first = [], 0
         for column in encoding.columns:
@@ -272,7 +304,7 @@ class LinearFolder(ModelFolder):
             table.require(weight, "it says how much each row counts")
         weights = numbers_of(table, weight) if weight else np.ones(len(X))
         if self.network:
-            X = network_outputs(self.network, str(self.directory / FEATURES), X)
+            X = frozen_features(self.network, str(self.directory / self.columns.frozen), X)
         refuse_unfit(self.model.kind, y, weights, lambda row: table.at(row, label))
         return X, y, weights
 
@@ -318,7 +350,7 @@ class LinearFolder(ModelFolder):
     def scales_left(self) -> tuple[str, ...]:
         """Return the columns of numbers that no row held spans, so that others set their scale."""
         encoding, X = self.columns.encoding, self.model.X
-        if encoding is None or self.columns.network:
+        if encoding is None or self.columns.frozen:
             return ()
         found, first = [], 0
         for column in encoding.columns:

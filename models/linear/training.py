@@ -24,16 +24,19 @@ from leaveout.models.linear.family import bound_members
 from leaveout.models.linear.fit import coefficients_of
 from leaveout.models.linear.folder import (
     LINEARS,
+    TREES,
     LinearColumns,
     LinearFolder,
-    network_outputs,
+    frozen_features,
     refuse_unfit,
 )
+from leaveout.models.linear.structure import boost
 from leaveout.models.quality import Quality
 from leaveout.models.reading import PLAIN, Reading
 from leaveout.models.train.encoding import CategoryColumn
 from leaveout.models.train.folder import refuse_taken, write_new
 from leaveout.models.train.rows import TableRows, read_rows, test_split
+from leaveout.models.trees.reading import is_library_text
 
 _DEGREE = 3
 _MEASURED = ("ridge", "poisson", "gamma")
@@ -122,6 +125,7 @@ def train_linear(
     splines: int = 0,
     weights: str = "",
     features: Path | str | None = None,
+    trees: int = 0,
     test_share: float = 0.2,
 ) -> LinearReport:
     """Fit a linear model to all rows of a table and write its folder.
@@ -153,7 +157,11 @@ def train_linear(
     weights : str
         The column that says how much each row counts.
     features : Path, str or None
-        An ONNX network that reads the columns and whose outputs the model reads. It stays fixed.
+        An ONNX network that reads the columns and whose outputs the model reads, or a file of
+        trees, whose leaves and scores it reads. It stays fixed.
+    trees : int
+        How many trees LightGBM trains for that on the rows 0, 5, 10, ... of the table, with their
+        groups; the model is fitted to the others, and has no other rows. 0 for none.
     test_share : float
         Share of the rows that a second model is fitted without, to measure accuracy; 0: none.
         Where the file has a test part of its own, that is used.
@@ -171,6 +179,10 @@ def train_linear(
         ("bins", bins, bins == 0 or bins >= 2, "at least 2, or 0 for none"),
         ("splines", splines, splines == 0 or splines >= 2, "at least 2, or 0 for none"),
         ("splines", splines, not (bins and splines), "0, as --bins is set"),
+        ("trees", trees, trees >= 0, "at least 1, or 0 for none"),
+        ("trees", trees, not (trees and features), "0, as --features is set"),
+        ("trees", trees, not (trees and (bins or splines)), "0, as --bins or --splines is set"),
+        ("trees", trees, not (trees and kind in _MEASURED), f"0, as --kind is {kind}"),
         ("test-share", test_share, 0 <= test_share < 1, "a number of at least 0 and below 1"),
     ):
         if not fits:
@@ -181,16 +193,21 @@ def train_linear(
         weight=weights,
     )  # fmt: skip
     columns = LinearColumns(**msgspec.structs.asdict(rows.columns), weight=weights)
-    network = b""
+    network, where = b"", TREES
     if features is not None:
+        where = str(features)
         try:
             network = read_whole(Path(features), MODEL)
         except OSError as error:
             raise LinearError(f"{features}: {why_unread(error)}") from None
-        columns = msgspec.structs.replace(columns, network=hashlib.sha256(network).hexdigest())
-        rows = replace(rows, X=network_outputs(network, str(features), rows.X))
+    elif trees:
+        network, rows = boost(rows, trees)
+    if network:
+        kept = "trees" if is_library_text(network) else "network"
+        columns = msgspec.structs.replace(columns, **{kept: hashlib.sha256(network).hexdigest()})
+        rows = replace(rows, X=frozen_features(network, where, rows.X))
         if rows.X_test is not None:
-            rows = replace(rows, X_test=network_outputs(network, str(features), rows.X_test))
+            rows = replace(rows, X_test=frozen_features(network, where, rows.X_test))
     design = _design(rows.X, columns, bins, splines, penalty > 0)
     model = _fit(_start(rows, design, kind, penalty, source))
     folder = LinearFolder(target, columns, model, None, network).with_receipt()
@@ -209,7 +226,7 @@ def _design(X: Floats, columns: LinearColumns, bins: int, splines: int, every: b
     """Return how features become columns; ``every``: also those that the others imply."""
     words: set[int] = set()
     first = 0
-    for column in columns.encoding.columns if columns.encoding and not columns.network else ():
+    for column in columns.encoding.columns if columns.encoding and not columns.frozen else ():
         last = first + len(column.features)
         words |= {*range(first, last)} if isinstance(column, CategoryColumn) else set()
         first = last

@@ -16,6 +16,7 @@ from leaveout.kernel.trees import Ensemble
 from leaveout.models.trees import catboost, ebm, files, lightgbm, sklearn, xgboost
 
 _ABSENT = msgspec.Raw()
+_UBJ = (b"{L", b"{i", b"{U", b"{l", b"{I")
 
 
 class _Keys(msgspec.Struct):
@@ -52,7 +53,17 @@ def read_trees(path: str | Path) -> Ensemble:
         raise TreesError(f"{path}: {why_unread(error)}") from None
     if data.startswith(files.START):
         return files.read_archive_of_trees(path)
-    return _refuse_damage(lambda: _reader(data)(data), str(path))
+    return trees_of(data, str(path))
+
+
+def trees_of(data: bytes, source: str) -> Ensemble:
+    """Read the contents of a library's own file of trees; see `read_trees`."""
+    return _refuse_damage(lambda: _reader(data)(data), source)
+
+
+def is_library_text(data: bytes) -> bool:
+    """Whether a file looks like a library's JSON, UBJSON or text, which ONNX never does."""
+    return data[:2] in _UBJ or data.lstrip()[:1] == b"{" or data.startswith(lightgbm.START)
 
 
 def of_model(model: Any) -> Ensemble:
@@ -99,7 +110,7 @@ def _read_onnx(data: bytes) -> Ensemble:
 
 def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
     """Return the reader that knows such content."""
-    if data[:2] in (b"{L", b"{i", b"{U", b"{l", b"{I"):
+    if data[:2] in _UBJ:
         return xgboost.read_ubj
     if data.lstrip()[:1] == b"{":
         keys = msgspec.json.decode(data, type=_Keys)

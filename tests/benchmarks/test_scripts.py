@@ -27,6 +27,7 @@ SMALL = {
     "scale_needs.py": [],
     "scale_simulation.py": ["--networks", "320", "--rounds", "1", "--many", "4"],
     "scale_training.py": ['{"hidden": [4], "rows": 64, "batch": 32, "stack": 2}'],
+    "stable_boosting.py": ["--small"],
     "tree_claims.py": ["--trees", "5", "--depth", "3", "--rows", "1", "--time", "2"],
     "tree_readers.py": ["--rows", "2000", "--trees", "4"],
     "unlearning_paper.py": [],

@@ -126,12 +126,22 @@ def train(
     features: Annotated[
         Path | None,
         typer.Option(
-            metavar="ONNX",
-            help="A network that reads the columns; the model is fitted to its outputs. It stays "
-            "fixed, and is copied to DIR/features.onnx.",
+            metavar="FILE",
+            help="An ONNX network that reads the columns; the model is fitted to its outputs. Or "
+            "trees, as XGBoost, LightGBM or CatBoost write them; it is fitted to their leaves and "
+            "scores. It stays fixed, and is copied to DIR/features.onnx or features.trees.",
             show_default=False,
         ),
     ] = None,
+    trees: Annotated[
+        int,
+        typer.Option(
+            help="Train this many trees (LightGBM) on the rows 0, 5, 10, ..., and fit the model to "
+            "their leaves and scores with all other rows, which alone can be deleted and are "
+            "claimed of: set --penalty to 10 to 100 as well.",
+            show_default="none",
+        ),
+    ] = 0,
     test_share: TestShare = 0.2,
 ) -> None:
     """Fit a linear model from which any row can be deleted.
@@ -156,6 +166,7 @@ def train(
         splines=splines,
         weights=weight.strip(),
         features=features,
+        trees=trees,
         test_share=test_share,
     )
     for each in report.warnings:

@@ -24,7 +24,7 @@ from leaveout.kernel.model import LinearModel, arrays_of, manifest_of
 from leaveout.kernel.numbers import gamma, lengths, no_less
 from leaveout.models.linear.family import bound_members, refine
 from leaveout.models.linear.file import LINEAR, load_linear
-from leaveout.models.linear.folder import COLUMNS, FEATURES, LinearFolder, network_outputs
+from leaveout.models.linear.folder import COLUMNS, LinearFolder, frozen_features
 from leaveout.models.train.changes import write_changed
 from leaveout.models.train.folder import open_for_change
 from leaveout.verifier.guard.inputs import Finding, Glance, LeakFinder, Point
@@ -44,6 +44,9 @@ _FIRST_BLOCK, _LAST_BLOCK = 2**11, 2**18
 
 _WIDE, _MOST_WIDE = 0.1, 512
 """A member is refitted at first if its radius is more of the longest step, so many at most."""
+
+_NEAR = 1e-4
+"""How near to its minimum such a member is refitted, relative to the longest step."""
 
 _MOST_REFITTED = 4096
 """Most members that one call of `find_all` refits."""
@@ -296,6 +299,7 @@ class LinearSubject(TableSubject):
         group = "" if model.groups is None else model.groups.column
         super().__init__(folder, model.inputs, None if read is None else read.columns, group)
         self._network = b"" if read is None else read.network
+        self._frozen = folder / ("" if read is None else read.columns.frozen)
         family = known_members(model, path, progress)
         self.leaks = LinearLeakTest(family)
         self.labels, self.names, self.members = len(model.labels), model.labels, len(family)
@@ -308,7 +312,7 @@ class LinearSubject(TableSubject):
         found = super().encode(rows)
         if not self._network or self.columns is None:
             return found
-        return network_outputs(self._network, str(self.folder / FEATURES), found)
+        return frozen_features(self._network, str(self._frozen), found)
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
         """Draw inputs from the box of the rows held."""
@@ -342,7 +346,8 @@ def known_members(model: LinearModel, path: Path, progress: OnProgress) -> Famil
     wide = np.argsort(-radius, kind="stable")
     wide = wide[radius[wide] > _WIDE * step.max()]
     unbounded = np.count_nonzero(~np.isfinite(radius))
-    family = refine(family, wide[: max(_MOST_WIDE, unbounded)], progress)
+    wide = wide[: max(_MOST_WIDE, unbounded)]
+    family = refine(family, wide, progress, _NEAR * float(step.max()))
     for part in family.parts:
         unknown = np.flatnonzero(~np.isfinite(part.members.radius))
         if len(unknown):
