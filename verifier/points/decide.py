@@ -325,7 +325,7 @@ class Decision:
         ids = {name: row_id(manifests[name].data, row) for name, row in removed.items()}
         said = _Named.of(list(manifests.values()))
         return ExampleRecord(
-            points=points, scores=scores, labels=labels, members=members, removed=removed,
+            points={**points}, scores=scores, labels=labels, members=members, removed=removed,
             words=in_words(points, scores, labels, removed, ids, said),
             removed_ids={name: each for name, each in ids.items() if each},
             features=said.features, label_names=said.labels,
