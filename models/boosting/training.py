@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
+from leaveout.cores import cores
 from leaveout.errors import TreesError, cause
 from leaveout.files import make_folder
 from leaveout.kernel.trees import Ensemble
@@ -428,7 +429,7 @@ class _Work:
 
     def members(self, removed: Integers, workers: int | None) -> Iterator[tuple[int, Ensemble]]:
         """Yield each member with its place, as they are trained."""
-        many = min(workers or os.cpu_count() or 1, len(removed))
+        many = min(workers or cores(), len(removed))
         if many <= 1:
             yield from ((at, self.member(row)) for at, row in enumerate(removed.tolist()))
             return

@@ -69,6 +69,10 @@ RUNS = {
     "linear train": [["linear", "train", "table.csv", "--label", "label", "-o", "line"]],
     "linear delete": [["linear", "delete", "line", 3, "--check"]],
     "linear add": [["linear", "add", "line", "more.csv"]],
+    "trees train": [
+        ["trees", "train", "table.csv", "--label", "label", "-o", "boosted", "--trees", 2,
+         "--members", 2, "--workers", 1],
+    ],
     "vnnlib": [["vnnlib", "q.vnnlib", "--network", "n.onnx"]],
 }  # fmt: skip
 """Of each command how it is run under watch, in an order in which each finds its files."""

@@ -285,7 +285,10 @@ def test_solvers_lists_what_is_installed(tmp_path):
 def test_functions_are_listed_and_described(tmp_path, snapshot):
     listed = run(tmp_path, "functions")
     assert listed.returncode == 0
-    assert "label(network: Network | Forest | Linear, point: Point) -> Label\n    " in listed.stdout
+    assert (
+        "label(network: Network | Forest | Linear | Trees, point: Point) -> Label\n    "
+        in listed.stdout
+    )
     assert listed.stdout == snapshot
     described = run(tmp_path, "functions", "radius", "box")
     assert described.stdout.startswith("### `radius`\n\n```\nradius(votes: ")

@@ -28,7 +28,7 @@ from leaveout.verifier.points.claims import (
     plain,
     scale_pieces,
 )
-from leaveout.verifier.points.decide import _words
+from leaveout.verifier.points.decide import in_words
 
 from support import networks
 from support.children import HANGS
@@ -366,6 +366,6 @@ def test_too_many_cases_are_noticed_at_once():
 def test_scores_are_told_with_the_digits_that_tell_the_winner(scores) -> None:
     row = tuple(scores)
     winner = int(np.argmax(row))
-    words = _words({"x": (0.5,)}, {"N(x)": row}, {"N(x)": winner}, {})
+    words = in_words({"x": (0.5,)}, {"N(x)": row}, {"N(x)": winner}, {})
     shown = [float(each) for each in words.rpartition("(")[2].rstrip(")").split(", ")]
     assert [at for at, each in enumerate(shown) if each == max(shown)] == [winner]

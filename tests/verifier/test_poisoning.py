@@ -283,7 +283,7 @@ def test_what_is_taken_on_trust_is_said(tmp_path):
     (tmp_path / "b.csv").write_text("truth,part_0,part_1,part_2\n0,0,0,0\n1,1,1,2\n")
     text = 'let V = ballots("b.csv") guarantee g: certified_accuracy(ss_dpa(V), relabels = 1) >= 0'
     _, notes = results(tmp_path, text)
-    for words in ("does not state how", "stays in its part", "no two rows"):
+    for words in ("how the members were trained", "stays in its part", "no two rows"):
         assert any(words in note for note in notes)
 
 

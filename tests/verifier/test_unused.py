@@ -10,6 +10,7 @@ import pytest
 
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.linear.file import save_linear
+from leaveout.models.trees.files import write_trees
 from leaveout.models.votes import Ballots, Origin, write_ballots
 from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.run import verify
@@ -17,6 +18,7 @@ from leaveout.verifier.tasks import USED, unused_option_notes
 
 from support.files import BOUND, write_question
 from support.linear_models import drawn_model
+from support.random_trees import random_ensemble
 from support.votes import random_ballots
 
 HEAD = BOUND[: BOUND.index("find")] + 'let V = ballots("v.npz")\n'
@@ -34,6 +36,8 @@ CLAIMS = {
     "guarantee g: forall x in Y, M in leave_one_out(L): confidence(L, x) > 1e6 => "
     "label(M, x) == label(L, x)\n",
     "formula": "guarantee g: forall x in X: score(N, x, 0) <= 1e6\n",
+    "formula over trees": 'let B = trees("b.npz")\n'
+    "guarantee g: forall x in box(0, 1): score(B, x) <= 1e6\n",
     "value": "guarantee g: certified_accuracy(dpa(V), edits = 1) >= 0\n",
     "value, by a solver": "guarantee g: collective_accuracy(dpa(V), edits = 1) >= 0\n",
 }
@@ -80,6 +84,8 @@ def test_a_report_names_what_was_set_in_vain(tmp_path, kind, array_kernels):
     X = np.eye(4)[:, :2]
     DareForestClassifier(2, random_state=0).fit(X, [0, 1, 1, 0]).save(tmp_path / "t.npz")
     save_linear(tmp_path / "l.npz", drawn_model(0, plain=True))
+    trees = random_ensemble(np.random.default_rng(0), 2, trees=2, depth=2, scores=1)
+    write_trees(trees, tmp_path / "b.npz")
     spec = write_question(tmp_path, text=HEAD + CLAIMS[kind], sample=0)
     given = {"workers": 1, "variant": "naive", "kernel": "numpy", "seed": 3, "time": 60.0}
     notes = verify(spec, **given).notes
