@@ -19,4 +19,4 @@ def test_the_least_bound_of_a_regression_is_found_and_shown(tmp_path):
     (found,) = leaveout.verify(tmp_path / "top.spec")
     greatest = model.predict(X).max()
     assert found.verdict == "proved" and found.lower <= greatest <= found.upper + 1e-4
-    assert found.example.labels == {} and "has the score" in found.example.words
+    assert found.example.labels == {} and "T(x) returns" in found.example.words
