@@ -9,11 +9,11 @@ from leaveout.bab.forests import Question, search_forests
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.forests.cells import cut_box
 from leaveout.errors import ForestError
+from leaveout.kernel.forest_file import before_rounding
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.scored import (
     ScoredForest,
     ScoredTree,
-    before_rounding,
     round_to_float32,
 )
 
