@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import inspect
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
-from leaveout.errors import TrainingError
+from leaveout.errors import TrainingError, TreesError
 from leaveout.models.boosting import training
 from leaveout.models.boosting.training import TreesReport
 from leaveout.models.train.own.family import ReturnsTreesError
@@ -25,18 +26,30 @@ def leave_one_out(fit: Any, X: Any, y: Any, **options: Any) -> TrainingReport | 
     ``workers``.
     """
     try:
-        if "missing" not in options and _lacks_values(X):
-            raise ReturnsTreesError  # what no network reads
         return networks(fit, X, y, **options)
     except ReturnsTreesError:
-        known = inspect.signature(training.leave_one_out).parameters
-        other = [name for name in options if name not in known]
-        if other:
-            raise TrainingError(
-                f"{other[0]}=: does not apply to trees; drop it, and pass numbers without gaps, or "
-                "train with leaveout trees train"
-            ) from None
+        return _trees(fit, X, y, options)
+    except TrainingError:
+        # What no network reads, trees may.
+        if "missing" in options or not _lacks_values(X):
+            raise
+        with suppress(TrainingError):
+            return _trees(fit, X, y, options)
+        raise
+
+
+def _trees(fit: Any, X: Any, y: Any, options: dict[str, Any]) -> TreesReport:
+    known = inspect.signature(training.leave_one_out).parameters
+    other = [name for name in options if name not in known]
+    if other:
+        raise TrainingError(
+            f"{other[0]}=: does not apply to trees; drop it, and pass numbers without gaps, or "
+            "train with leaveout trees train"
+        )
+    try:
         return training.leave_one_out(fit, X, y, **options)
+    except TreesError as error:
+        raise TrainingError(str(error)) from None
 
 
 def _lacks_values(X: Any) -> bool:
