@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leaveout.verifier.evidence import certified
+from leaveout.verifier import evidence
 
 from attacks.evidence import Evidence
 from attacks.kind import generator
@@ -33,14 +33,14 @@ def test_such_cases_are_right(number):
 @pytest.mark.parametrize(
     ("number", "believed"),
     [
-        (39, {"_Networks.other_claim": "", "StatementCheck.other_results": ""}),
-        (51, {"_padding": 1e9}),
-        (15, {"_Points._key": b""}),
-        (19, {"_normal_form": 0}),
+        (39, {"certified._Networks.other_claim": "", "certified.StatementCheck.other_results": ""}),
+        (51, {"certified._padding": 1e9}),
+        (15, {"point_claims.PointsCheck._key": b""}),
+        (19, {"certified._normal_form": 0}),
     ],
     ids=CASES,
 )
 def test_a_check_that_believes_the_forger_is_called_wrong(monkeypatch, number, believed):
     for name, value in believed.items():
-        monkeypatch.setattr(f"{certified.__name__}.{name}", lambda *_, value=value: value)
+        monkeypatch.setattr(f"{evidence.__name__}.{name}", lambda *_, value=value: value)
     assert wrong(number).startswith("a false result is proved again")

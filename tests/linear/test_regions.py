@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from scipy.interpolate import BSpline
 from scipy.optimize import linprog
@@ -116,7 +116,7 @@ def _retrained(model: LinearModel, unit: int) -> np.ndarray:
     return coefficients_of(kept.problems)
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.filter_too_much])
 @given(seeds)
 def test_bounds_are_those_of_a_linear_programme(seed):
     model = random_model(seed, "logistic")
