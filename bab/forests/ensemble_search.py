@@ -12,17 +12,17 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Bools, Floats
 from leaveout.bab.result import Progress, ProgressCallback, SearchResult, agree
-from leaveout.compiling import kernel
 from leaveout.deadline import Deadline
 from leaveout.encoders.forests.cells import Codes, Longs
 from leaveout.encoders.forests.ensembles import Sums, Words
+from leaveout.encoders.forests.tree_walks import refine, weigh_splits
 
 _MULTIPLES = (0.5, 1.0, 2.0)
 """Multiples of a condition that are added to another form."""
@@ -42,7 +42,6 @@ _SLACK = 1e-12
 _TELL = 0.5
 _WHOLE = 20_000
 """Most waiting boxes that keep what trees do in them."""
-_DEEP = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,9 +94,7 @@ class Trail:
     node: list[tuple[int, int]] = field(default_factory=list)  # question; (-1, -1) for a leaf
     column: list[int] = field(default_factory=list)  # combination that bounds a leaf
     side: list[int] = field(default_factory=list)
-
     rows: list[Floats] = field(default_factory=list)  # combinations of forms
-    ordered: Bools = field(default_factory=lambda: np.zeros(0, np.bool_))  # of ``rows``
 
     def preorder(self) -> tuple[NDArray[np.int32], list[int]]:
         """Return the questions in preorder, shape (boxes, 2), and the column of each leaf."""
@@ -186,7 +183,7 @@ class Search(Generic[P]):
         self.ordered = alone & strict & ~self.is_goal
         self.rows: list[Floats] = list(combined)
         if trail is not None:
-            trail.rows, trail.ordered = self.rows, self.ordered
+            trail.rows = self.rows
         self.rules = _rules(sums)
         self.is_set = sums.first[:, 0] > sums.first[:, 1]
         self.groups = _groups_of(sums)
@@ -585,81 +582,3 @@ class Search(Generic[P]):
             "what is left is within rounding"), np.array([upper]), self.solved, seconds,
             interrupted,
         )  # fmt: skip
-
-
-@kernel
-def refine(
-    feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, weights: Any, box: Any,
-    bits: Any, which: Any, at: Any, top: Any,
-) -> None:  # fmt: skip
-    """Find the open question of some trees in a box, and their greatest weights there."""
-    words, columns = bits.shape[1], weights.shape[1]
-    stack = np.empty(_DEEP, np.int64)
-    for t in range(len(at)):
-        if not which[t]:
-            continue
-        for k in range(columns):
-            top[t, k] = -np.inf
-        size, is_first = 1, True
-        stack[0] = at[t]
-        while size > 0:
-            size -= 1
-            node = stack[size]
-            while feature[node] >= 0:
-                v, m, c = feature[node], mask[node], cut[node]
-                goes = box[0, v] <= min(box[1, v], c)
-                stays = max(box[0, v], c + 1) <= box[1, v]
-                for w in range(words):
-                    goes |= (bits[v, w] & masks[m, w]) != 0
-                    stays |= (bits[v, w] & ~masks[m, w]) != 0
-                if goes and stays:
-                    if is_first:
-                        at[t] = node
-                        is_first = False
-                    stack[size] = right[node]
-                    size += 1
-                    node = left[node]
-                elif goes:
-                    node = left[node]
-                else:
-                    node = right[node]
-            if is_first:
-                at[t] = node
-                is_first = False
-            for k in range(columns):
-                top[t, k] = max(top[t, k], weights[left[node], k])
-
-
-@kernel
-def weigh_splits(
-    feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, weights: Any, box: Any,
-    bits: Any, at: Any, trees: Any, column: int, gains: Any,
-) -> None:  # fmt: skip
-    """Find how far the greatest weights below the open question of trees are apart."""
-    words = bits.shape[1]
-    stack = np.empty(_DEEP, np.int64)
-    for i in range(len(trees)):
-        found = np.full(2, -np.inf)
-        for side in range(2):
-            stack[0] = left[at[trees[i]]] if side == 0 else right[at[trees[i]]]
-            size = 1
-            while size > 0:
-                size -= 1
-                node = stack[size]
-                while feature[node] >= 0:
-                    v, m, c = feature[node], mask[node], cut[node]
-                    goes = box[0, v] <= min(box[1, v], c)
-                    stays = max(box[0, v], c + 1) <= box[1, v]
-                    for w in range(words):
-                        goes |= (bits[v, w] & masks[m, w]) != 0
-                        stays |= (bits[v, w] & ~masks[m, w]) != 0
-                    if goes and stays:
-                        stack[size] = right[node]
-                        size += 1
-                        node = left[node]
-                    elif goes:
-                        node = left[node]
-                    else:
-                        node = right[node]
-                found[side] = max(found[side], weights[left[node], column])
-        gains[i] = abs(found[0] - found[1])

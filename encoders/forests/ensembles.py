@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Bools, Floats
-from leaveout.compiling import kernel
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.forests.cells import Cells, Codes, Longs, cut_box
+from leaveout.encoders.forests.tree_walks import walk
 from leaveout.encoders.query import Form
 from leaveout.errors import SpecError
 from leaveout.kernel.trees import Ensemble
@@ -62,7 +62,6 @@ class Sums:
     another may be one tree of pairs of leaves.
     """
 
-    boxes: tuple[Box, ...]  # of each point
     variable: tuple[Longs, ...]  # of each point: the variable of each feature
     cells: Cells  # over the variables
     low: Floats  # least value of each code, as ``cells.values`` is the greatest
@@ -345,7 +344,7 @@ def _weigh(
     )  # fmt: skip
     is_ordered = np.array([pair is not None and pair[:2] in together for pair in signs], np.bool_)
     return Sums(
-        tuple(boxes), variable, cells, low, first, special, missing, paired, weights, slopes,
+        variable, cells, low, first, special, missing, paired, weights, slopes,
         constant, padding, is_ordered, tuple(pair for pair in sorted(together) if pair[1] >= 0),
     )  # fmt: skip
 
@@ -456,7 +455,7 @@ def _keep_signs(
 
 
 def _concatenate(trees: Questions, made: list[tuple[NDArray[np.int64], Floats]]) -> Questions:
-    """Return cut or paired trees as nodes; their columns are those of `_walk`."""
+    """Return cut or paired trees as nodes; their columns are those of `walk`."""
     nodes = np.concatenate([each for each, _ in made])
     sizes = [len(each) for each, _ in made]
     base = np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
@@ -484,84 +483,8 @@ def _product(
         + 2 * int(trees.roots[one + 1] - trees.roots[one])
         + (0 if other < 0 else 2 * int(trees.roots[other + 1] - trees.roots[other]))
     )
-    size = _walk(
+    size = walk(
         trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
         int(trees.roots[one]), second, *domain, min(levels, 512), out,
     )  # fmt: skip
     return None if size < 0 else out[:size].copy()
-
-
-@kernel
-def _walk(
-    feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, one: int, other: int,
-    first: Any, special: Any, less: Any, levels: int, out: Any,
-) -> int:  # fmt: skip
-    """Write a tree in preorder; return its size, or -1.
-
-    Columns: -1 for a leaf, else 0; the node that asks; the right child; the leaves' rows.
-    """
-    words = special.shape[1]
-    low = np.empty((levels, len(first)), np.int32)
-    high = np.empty((levels, len(first)), np.int32)
-    bits = np.empty((levels, len(first), words), np.uint64)
-    ends = np.empty((levels, 2), np.int64)
-    asked = np.empty(levels, np.int64)
-    place = np.empty(levels, np.int64)
-    side = np.zeros(levels, np.int64)
-    low[0], high[0], bits[0] = first[:, 0], first[:, 1], special
-    ends[0, 0], ends[0, 1] = one, other
-    size, level = 0, 0
-    while True:
-        if size == len(out):
-            return -1
-        question = -1
-        for k in range(2):
-            node = ends[level, k]
-            while node >= 0 and feature[node] >= 0:
-                v, m = feature[node], mask[node]
-                goes = low[level, v] <= min(high[level, v], cut[node])
-                stays = max(low[level, v], cut[node] + 1) <= high[level, v]
-                for w in range(words):
-                    goes |= (bits[level, v, w] & masks[m, w]) != 0
-                    stays |= (bits[level, v, w] & ~masks[m, w]) != 0
-                if goes and stays:
-                    break
-                node = left[node] if goes else right[node]
-            ends[level, k] = node
-            if question < 0 and node >= 0 and feature[node] >= 0:
-                question = node
-        if question >= 0:
-            if level + 1 == levels:
-                return -1
-            out[size, 0], out[size, 1], out[size, 2] = 0, question, -1
-            asked[level], place[level], side[level] = question, size, 0
-            size += 1
-        else:
-            out[size, 0], out[size, 1], out[size, 2] = -1, 0, -1
-            out[size, 3] = left[ends[level, 0]]
-            out[size, 4] = left[ends[level, 1]] if ends[level, 1] >= 0 else -1
-            size += 1
-            while level > 0 and side[level - 1] == 1:
-                level -= 1
-            if level == 0:
-                return size
-            level -= 1
-            side[level] = 1
-            out[place[level], 2] = size
-        node = asked[level]
-        v, m = feature[node], mask[node]
-        low[level + 1], high[level + 1], bits[level + 1] = low[level], high[level], bits[level]
-        ends[level + 1] = ends[level]
-        if side[level] == 0:
-            high[level + 1, v] = min(high[level, v], cut[node])
-            for w in range(words):
-                bits[level + 1, v, w] = bits[level, v, w] & masks[m, w]
-        else:
-            low[level + 1, v] = max(low[level, v], cut[node] + 1)
-            for w in range(words):
-                bits[level + 1, v, w] = bits[level, v, w] & ~masks[m, w]
-        level += 1
-        for i in range(len(less)):
-            v, k = less[i]
-            high[level, v] = min(high[level, v], high[level, k])
-            low[level, k] = max(low[level, k], low[level, v])

@@ -84,6 +84,10 @@ def every_point(
     found = tuple(grid[:, a:b] for a, b in itertools.pairwise(ends))
     inside = np.ones(len(grid), np.bool_)
     for x, box in zip(found, boxes, strict=True):
-        plain = ~np.isnan(x).any(axis=1)
-        inside[plain] &= box.contains(x[plain])
+        # A missing value is in the set whatever the box says of its feature.
+        filled = np.where(np.isnan(x), box.lower, x)
+        for each in box.choices:
+            absent = np.isnan(x[:, each.columns]).any(axis=1)
+            filled[np.ix_(absent, each.columns)] = each.values[0]
+        inside &= box.contains(filled)
     return tuple(x[inside] for x in found)
