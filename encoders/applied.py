@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -25,6 +26,7 @@ from leaveout.encoders.rounding import (
 )
 from leaveout.errors import FamilyError
 from leaveout.models import Members, Network, Stack
+from leaveout.models.matrices import Sparse
 from leaveout.models.replay import Runner
 
 _EVALUATIONS = 64
@@ -67,7 +69,8 @@ class Applied:
     @cached_property
     def rational(self) -> tuple[Rows, ...] | None:
         """Return the network's layers in exact arithmetic; None for members or if too large."""
-        size = sum(w.size for layer in self.network.stack.layers for w in layer.weights.values())
+        layers = self.network.stack.layers
+        size = sum(math.prod(w.shape) for layer in layers for w in layer.weights.values())
         if self.members is not None or size > _RATIONAL:
             return None
         return rows_of(self.network.stack, exact_layers(self.evaluation()))
@@ -235,12 +238,12 @@ def _propagate_ends(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -
         ends = _Ends.of(ends.lower, ends.upper)
     if sums.shift is None or ends.low is None or ends.high is None:
         return _Ends(-unknown, unknown, None, None)
-    matrices = ends.matrices + (not _scales(sums))
+    matrices = ends.matrices + (not sums.copies)
     if matrices > 1:
         # A runtime may first multiply two matrices, which rounds and can change signs.
         return _Ends(-unknown, unknown, None, None)
     low, high = _shift_side(ends.low, ends.high, sums), _shift_side(ends.high, ends.low, sums)
-    terms, least = ends.terms * max(1, sums.terms) + 1, ends.least + _exponent(sums.sides)
+    terms, least = ends.terms * max(1, sums.terms) + 1, ends.least + _exponent(sums.factors)
     reach = sums.chain.reach(error.values[sums.chain.head][:-1])
     roundings = 2 * (terms + _SPARE)
     room = [
@@ -256,14 +259,11 @@ def _propagate_ends(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -
 
 def _shift_side(own: _Side, other: _Side, sums: Sums) -> _Side:
     """Return an operator's side with each term at one end, subtracted ones at the other."""
-    up, down = sums.sides
+    up, down = sums.sides[0], sums.sides[1]
     assert sums.shift is not None
-    bits = lowest_bit(sums.sides)
     bit = lowest_bit(sums.shift)
     for side, at in ((own, 0), (other, 1)):
-        there = (sums.sides[at] > 0) & (side.size > 0)[:, None]
-        each = np.where(there, bits[at] + side.bit[:, None], NO_BIT)
-        bit = np.minimum(bit, each.min(axis=0, initial=NO_BIT))
+        bit = np.minimum(bit, _product_bits(side, sums, at))
     return _Side(
         own.value @ up - other.value @ down + sums.shift,
         own.size @ up + other.size @ down + np.abs(sums.shift),
@@ -272,14 +272,20 @@ def _shift_side(own: _Side, other: _Side, sums: Sums) -> _Side:
     )
 
 
+def _product_bits(side: _Side, sums: Sums, at: int) -> Integers:
+    """Return an exponent of two that divides each output's products with one side."""
+    factors = sums.factors[at]
+    rows = sums.sides.rows if isinstance(sums.sides, Sparse) else np.arange(len(factors))[:, None]
+    there = (factors > 0) & (side.size > 0)[rows]
+    each = np.where(there, lowest_bit(factors) + side.bit[rows], NO_BIT)
+    if not isinstance(sums.sides, Sparse):
+        return np.asarray(each.min(axis=0, initial=NO_BIT))
+    found = np.full(sums.sides.width, NO_BIT)
+    np.minimum.at(found, sums.sides.columns, each)
+    return found
+
+
 def _exponent(sides: Floats) -> int:
     """Return an exponent of two, at most 0, such that no constant is below that power."""
     present = sides[sides > 0]
     return min(0, int(np.frexp(present)[1].min(initial=1)) - 1)
-
-
-def _scales(sums: Sums) -> bool:
-    """Return whether outputs are one input at most, times a power of two, plus a constant."""
-    present = sums.sides > 0
-    few = not (present.sum(axis=(0, 1)) > 1).any()
-    return few and bool((np.frexp(sums.sides[present])[0] == 0.5).all())

@@ -13,6 +13,8 @@ from leaveout.arrays import Floats
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models import Members, Stack
+from leaveout.models.graph import Layer
+from leaveout.models.matrices import take_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,7 @@ def _hull(stack: Stack) -> HyperNetwork:
                 {s: Interval(w.min(axis=0), w.max(axis=0)) for s, w in layer.weights.items()},
                 Interval(layer.bias.min(axis=0), layer.bias.max(axis=0)),
             )
-            for layer in stack.layers
+            for layer in stack.dense().layers
         ),
         len(stack),
     )
@@ -79,7 +81,7 @@ def difference(hyper: HyperNetwork, network: Stack) -> tuple[HyperLayer, ...]:
             {s: _minus(w, layer.weights[s][0]) for s, w in interval.weights.items()},
             _minus(interval.bias, layer.bias[0]),
         )
-        for interval, layer in zip(hyper.layers, network.layers, strict=True)
+        for interval, layer in zip(hyper.layers, network.dense().layers, strict=True)
     )
 
 
@@ -109,21 +111,46 @@ def network_bounds(network: Stack, box: Box) -> tuple[Interval, ...]:
     for layer in network.layers:
         plain = Interval.point(layer.bias[0])
         for s, w in layer.weights.items():
-            plain = plain.plus(sources[s].apply(Interval.point(w[0])))
-        weights = {s: w[0] for s, w in layer.weights.items()}
-        upper = _backward(weights, layer.bias[0], network, pre, box)
-        negated = {s: -w for s, w in weights.items()}
-        lower = -_backward(negated, -layer.bias[0], network, pre, box)
-        pre.append(plain.meet(Interval(lower, upper)))
+            plain = plain.plus(sources[s].through(w[0]))
+        pre.append(_meet_backward(plain, layer, network, pre, box))
         sources.append(pre[-1].relu())
     return tuple(pre)
+
+
+_TOGETHER = 2**22
+"""Most coefficients of rows that are pulled back at once."""
+
+
+def _meet_backward(
+    plain: Interval, layer: Layer, network: Stack, pre: list[Interval], box: Box
+) -> Interval:
+    """Intersect a layer's plain intervals with backward bounds.
+
+    Of a wide layer only those of neurons that may be on or off: others are linear already.
+    """
+    rows = np.arange(layer.width)
+    if network.is_sparse and layer is not network.layers[-1]:
+        rows = np.flatnonzero((plain.lower < 0) & (plain.upper > 0))
+    widest = max(box.dimension, *(each.width for each in network.layers))
+    chunk = max(1, _TOGETHER // widest)
+    lower, upper = plain.lower.copy(), plain.upper.copy()
+    for start in range(0, len(rows), chunk):
+        part = rows[start : start + chunk]
+        weights = {s: take_rows(w[0], part) for s, w in layer.weights.items()}
+        upper[part] = _backward(weights, layer.bias[0][part], network, pre, box)
+        negated = {s: -w for s, w in weights.items()}
+        lower[part] = -_backward(negated, -layer.bias[0][part], network, pre, box)
+    return plain.meet(Interval(lower, upper))
 
 
 def confidence_upper(network: Stack, box: Box, bounds: tuple[Interval, ...], label: int) -> float:
     """Return an upper bound of the confidence of ``label``, its smallest margin to any rival."""
     last = network.layers[-1]
     rivals = [c for c in range(network.labels) if c != label]
-    rows = {s: w[0][label] - w[0][rivals] for s, w in last.weights.items()}
+    rows = {}
+    for s, w in last.weights.items():
+        own = take_rows(w[0], np.arange(network.labels))
+        rows[s] = own[label] - own[rivals]
     constant = last.bias[0][label] - last.bias[0][rivals]
     upper = _backward(rows, constant, network, list(bounds[:-1]), box)
     return float(upper.min())
@@ -159,7 +186,7 @@ def _backward(
         for s, w in layer.weights.items():
             step = through @ w[0]
             coefficients[s] = coefficients[s] + step if s in coefficients else step
-            terms = terms + np.abs(w[0]) @ sources[s].magnitude
+            terms = terms + abs(w[0]) @ sources[s].magnitude
         total = total + positive @ intercept + through @ layer.bias[0]
         size = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
         error += gamma(2 * size + 16) * (
@@ -212,8 +239,8 @@ def pair_bounds(
         value, change = layer.bias, delta[k].bias
         for s, w in layer.weights.items():
             value = value.plus(members[s].apply(w))
-            own = Interval.point(network.layers[k].weights[s][0])
-            change = change.plus(after[s].apply(own)).plus(members[s].apply(delta[k].weights[s]))
+            own = network.layers[k].weights[s][0]
+            change = change.plus(after[s].through(own)).plus(members[s].apply(delta[k].weights[s]))
         value = value.meet(bounds[k].plus(change))
         pre_members.append(value)
         pre_difference.append(change)

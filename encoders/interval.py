@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from leaveout.arrays import Floats
+from leaveout.models.matrices import Matrix, positive
 
 UNIT = 2.0**-53
 """Unit roundoff of float64."""
@@ -71,6 +72,14 @@ class Interval:
     def relu(self) -> Interval:
         """Return the interval of ``max(v, 0)``."""
         return Interval(np.maximum(self.lower, 0.0), np.maximum(self.upper, 0.0))
+
+    def through(self, matrix: Matrix) -> Interval:
+        """Return the padded product of a matrix, shape (outputs, n), with these."""
+        up, down = positive(matrix), positive(-matrix)
+        # Twice the roundings of the sums, since the magnitudes are rounded too.
+        pad = gamma(2 * len(self.lower) + 4) * (up @ self.magnitude + down @ self.magnitude)
+        lower, upper = up @ self.lower - down @ self.upper, up @ self.upper - down @ self.lower
+        return Interval(lower, upper).widen(pad)
 
     def apply(self, weights: Interval) -> Interval:
         """Return the padded product of an interval matrix, shape (outputs, n), with these."""

@@ -14,6 +14,7 @@ from leaveout.arrays import Floats
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
 from leaveout.models.graph import Layer, Stack
+from leaveout.models.matrices import compose, dense, from_array, settle
 
 Members = NDArray[np.int64]
 
@@ -201,8 +202,11 @@ def _joint_box(query: Query, near: tuple[Floats, Floats] | None) -> tuple[Box, t
 def _on_joint(stack: Stack, point: Floats) -> Stack:
     """Return a network that reads the joint input."""
     layers = []
+    reads = from_array(point)
     for layer in stack.layers:
-        weights = {s: (w @ point if s == 0 else w) for s, w in layer.weights.items()}
+        weights = dict(layer.weights)
+        if 0 in weights:
+            weights[0] = settle(compose(weights[0], reads), len(stack))
         layers.append(Layer(weights, layer.bias))
     return Stack(point.shape[1], tuple(layers))
 
@@ -212,7 +216,7 @@ def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:
     if len(stacks) == 1 and len(stacks[0]) == count:
         return stacks[0]
     depth = max(len(stack.layers) for stack in stacks)
-    padded = [_deepen(stack, depth) for stack in stacks]
+    padded = [_deepen(stack.dense(), depth) for stack in stacks]
     layers = []
     for k in range(depth):
         parts = [stack.layers[k] for stack in padded]
@@ -227,7 +231,7 @@ def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:
             for part, width in zip(parts, widths, strict=True):
                 at = slice(0, inputs) if s == 0 else slice(column, column + width)
                 if s in part.weights:
-                    matrix[:, row : row + part.width, at] = part.weights[s]
+                    matrix[:, row : row + part.width, at] = dense(part.weights[s])
                 row += part.width
                 column += width
             weights[s] = matrix
@@ -241,7 +245,8 @@ def _deepen(stack: Stack, depth: int) -> Stack:
     layers = list(stack.layers)
     while len(layers) < depth:
         last = layers.pop()
-        both = {s: np.concatenate([w, -w], axis=1) for s, w in last.weights.items()}
+        written = {s: dense(w) for s, w in last.weights.items()}
+        both = {s: np.concatenate([w, -w], axis=1) for s, w in written.items()}
         layers.append(Layer(both, np.concatenate([last.bias, -last.bias], axis=1)))
         one = np.eye(last.width)[None]
         apart = np.concatenate([one, -one], axis=2)

@@ -16,6 +16,7 @@ import numpy as np
 from leaveout.arrays import Floats, Integers
 from leaveout.encoders.rounding import Evaluation, Sums
 from leaveout.models import Stack
+from leaveout.models.matrices import dense
 
 Phases = Mapping[tuple[int, int], int]
 """Phases of hidden neurons, by layer and position: 1 is active, -1 inactive."""
@@ -82,8 +83,9 @@ def rows_of(stack: Stack, exact: Sequence[bool]) -> tuple[Rows, ...]:
     for layer, known in zip(stack.layers, exact, strict=True):
         terms: list[list[tuple[int, int, Fraction]]] = [[] for _ in range(layer.width)]
         for source, weights in layer.weights.items():
-            for j, i in np.argwhere(weights[0]).tolist():
-                terms[j].append((source, i, Fraction(float(weights[0][j, i]))))
+            own = dense(weights)[0]
+            for j, i in np.argwhere(own).tolist():
+                terms[j].append((source, i, Fraction(float(own[j, i]))))
         bias = tuple(Fraction(float(value)) for value in layer.bias[0])
         found.append(Rows(tuple(map(tuple, terms)), bias, known))
     return tuple(found)
@@ -403,10 +405,10 @@ def exact_layers(evaluation: Evaluation) -> tuple[bool, ...]:
 def _through(form: _Form, sums: Sums) -> _Form:
     if sums.shift is None or not form.exact:
         return _Form(form.linear, form.constant, False)
-    bits = lowest_bit(sums.sides)
-    size = float(sums.sides.sum(axis=(0, 1)).max(initial=0.0))
+    bits = lowest_bit(sums.factors)
+    size = float(sums.through(np.ones((1, sums.sides.shape[1]))).sum(axis=0).max(initial=0.0))
     matrix = _Grid(int(bits.min(initial=NO_BIT)), max(size, 1.0))
-    copies = _copies(sums.sides)
+    copies = sums.copies
     linear, exact = {}, True
     for source, (grid, copied) in form.linear.items():
         linear[source] = grid.times(matrix), copied and copies
@@ -419,15 +421,6 @@ def _through(form: _Form, sums: Sums) -> _Form:
     constant = carried.plus(added)
     alone = not carried.size or (copies and not added.size)
     return _Form(linear, constant, exact and (constant.is_in_range if alone else constant.exact))
-
-
-def _copies(sides: Floats) -> bool:
-    """Return whether outputs are one input at most, times a power of two or its negative."""
-    present = sides > 0
-    if (present.sum(axis=(0, 1)) > 1).any():
-        return False
-    mantissas = np.frexp(sides[present])[0]
-    return bool((mantissas == 0.5).all())
 
 
 def _join_forms(first: _Form, second: _Form) -> _Form:

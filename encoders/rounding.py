@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from leaveout.encoders.interval import Interval, gamma
 from leaveout.kernel.float32 import FOLDED
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
+from leaveout.models.matrices import Matrices, Sparse, numbers, settle
 from leaveout.models.onnx.operators import Affine
 from leaveout.models.onnx.operators.arithmetic import Scale
 from leaveout.models.onnx.operators.shape import Reduce
@@ -44,19 +45,14 @@ class Chain:
         """
         return max(1.0, float(head.sum()) + self.constant) * self.factor
 
-
-def extend(
-    chain: Chain | None, first: str, matrix: Floats, constant: Floats, regrouped: float
-) -> Chain:
-    """Return a chain with one more operator."""
-    before = Chain(first) if chain is None else chain
-    terms = max(1, int(np.count_nonzero(matrix, axis=0).max(initial=0)))
-    largest = max(1.0, float(matrix.max(initial=0.0)))
-    return Chain(
-        before.head,
-        before.factor * _GROUPINGS * terms * largest * regrouped,
-        before.constant + float(constant.sum()),
-    )
+    def after(self, sums: Sums, regrouped: float) -> Chain:
+        """Return the chain with one more operator."""
+        largest = max(1.0, float(sums.factors.max(initial=0.0)))
+        return Chain(
+            self.head,
+            self.factor * _GROUPINGS * max(1, sums.terms) * largest * regrouped,
+            self.constant + float(sums.constant.sum()),
+        )
 
 
 Parameters = Mapping[str, NDArray[np.floating]]
@@ -71,22 +67,54 @@ _NUMBERS = 2**24
 class Sums:
     """The sums of products of a linear operator."""
 
-    sides: Floats  # shape (2 or 1, inputs, outputs)
+    sides: Matrices  # positive and negative parts, or both in one: shape (2 or 1, inputs, outputs)
     constant: Floats  # shape (outputs,)
     rounds: bool  # whether it does more than move numbers
     chain: Chain  # including the linear operators before it
     folded: bool  # whether a runtime may fold it into one before it
     shift: Floats | None = None  # shape (outputs,)
 
+    @property
+    def factors(self) -> Floats:
+        """The stored numbers of each side."""
+        return self.sides.values if isinstance(self.sides, Sparse) else self.sides
+
     @cached_property
-    def present(self) -> NDArray[np.float32]:
-        """Return 1 where there is a term, shape (inputs, outputs)."""
-        return np.asarray((self.sides > 0).any(axis=0), np.float32)
+    def present(self) -> Matrices:
+        """Return 1 where there is a term, shape (1, inputs, outputs) of float32."""
+        return _present(self.sides)
+
+    @cached_property
+    def back(self) -> Matrices:
+        """Return the sides from outputs to inputs."""
+        return self.sides.transpose(0, 2, 1)
 
     @cached_property
     def terms(self) -> int:
         """Return the most terms that an output of any network has."""
-        return int(self.present.sum(axis=0, dtype=np.int64).max(initial=0))
+        return _most_terms(self.present)
+
+    @cached_property
+    def copies(self) -> bool:
+        """Whether outputs are one input at most, times a power of two or its negative."""
+        mantissas = np.frexp(self.factors[self.factors > 0])[0]
+        return self.terms <= 1 and bool((mantissas == 0.5).all())
+
+    def through(self, values: Floats) -> Floats:
+        """Return the products of each side with some rows, shape (2 or 1, p, outputs)."""
+        return values[None] @ self.sides
+
+
+def _present(sides: Matrices) -> Matrices:
+    if isinstance(sides, Sparse):
+        there = (sides.values > 0).any(axis=0, keepdims=True).astype(np.float32)
+        return Sparse(sides.starts, sides.columns, there, sides.width)
+    return (sides > 0).any(axis=0, keepdims=True).astype(np.float32)
+
+
+def _most_terms(present: Matrices) -> int:
+    ones = np.ones((1, 1, present.shape[1]))
+    return int((ones @ present).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,15 +165,12 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
             )
             # The operator's own: constants may cancel in its matrix, but are rounded all the same.
             rounds = operator.roundings(shape, graph.shapes) > 0
-            before = chains.get(first)
-            chains[out] = (
-                # With one network, each number has one side that is 0.
-                extend(before, first, sides.max(axis=0), constant, regrouped)
-                if rounds
-                else before or Chain(first)
-            )
+            before = chains.get(first) or Chain(first)
             shift = _shift(operator, graph, parameters, shape, sides) if signed else None
-            sums = Sums(sides, constant, rounds, chains[out], terms[first] > 0, shift)
+            sums = Sums(sides, constant, rounds, before, terms[first] > 0, shift)
+            if rounds:
+                sums = replace(sums, chain=before.after(sums, regrouped))
+            chains[out] = sums.chain
             steps.append(Step((first,), out, sums))
             terms[out] = terms[first] + (sums.terms + 1) * rounds
         elif isinstance(operator, Join):
@@ -158,38 +183,39 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
 
 def _largest(
     operator: Affine, graph: Graph, parameters: Parameters, shape: tuple[int, ...], *, signed: bool
-) -> tuple[Floats, Floats, tuple[int, ...], float]:
+) -> tuple[Matrices, Floats, tuple[int, ...], float]:
     """Return an operator's largest absolute values over the networks, and its shape."""
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
-    width = math.prod(shape)
-    basis = np.eye(width).reshape(1, width, *shape)
-    widest = max(width, operator.widest(shape, graph.shapes))
-    step = max(1, min(_CHUNK, _NUMBERS // (width * widest)))
+    step = max(1, min(_CHUNK, _NUMBERS // max(1, operator.entries(shape, graph.shapes))))
     sides, constant, regrouped = np.zeros(1), np.zeros(1), 1.0
-    after: tuple[int, ...] = ()
+    matrices: Matrices = sides
     for start in range(0, count, step):
         chunk = {name: parameters[name][start : start + step] for name in graph.parameters}
         constants = stacked_constants(graph, chunk)
-        linear = operator.apply(basis, constants, False)
-        after = linear.shape[2:]
-        most = linear.max(axis=0), -linear.min(axis=0)
+        matrix = operator.matrix(shape, constants)
+        matrices = settle(matrix.transpose(0, 2, 1), len(matrix))
+        stored = matrices.values if isinstance(matrices, Sparse) else matrices
+        most = stored.max(axis=0), -stored.min(axis=0)
         found = np.stack(most if signed else [np.maximum(*most)])
-        found = found.reshape(len(found), width, -1)
         sides = np.maximum(found, sides, out=found)
         fixed = operator.constant_magnitude(shape, constants).max(axis=0).reshape(-1)
         constant = np.maximum(constant, fixed)
         regrouped = max(regrouped, operator.regrouping_bound(constants))
-    return sides, constant, after, regrouped
+    if isinstance(matrices, Sparse):
+        matrices = Sparse(matrices.starts, matrices.columns, sides, matrices.width)
+    else:
+        matrices = sides
+    return matrices, constant, operator.shape_after(shape, graph.shapes), regrouped
 
 
 def _shift(
-    operator: Affine, graph: Graph, parameters: Parameters, shape: tuple[int, ...], sides: Floats
+    operator: Affine, graph: Graph, parameters: Parameters, shape: tuple[int, ...], sides: Matrices
 ) -> Floats | None:
     """Return the constant that a single network's operator adds; None if it is rounded."""
     if not operator.exact:
         # Means and quotients: exact if they divide by powers of two.
         divides = isinstance(operator, AveragePool | GlobalAveragePool | Reduce | Scale)
-        mantissas = np.frexp(sides)[0]
+        mantissas = np.frexp(numbers(sides))[0]
         if not divides or not ((mantissas == 0.0) | (mantissas == 0.5)).all():
             return None
     constants = stacked_constants(graph, parameters)
@@ -304,7 +330,7 @@ class RoundingError:
             return [(low * np.where(low < 0, most, least), high * np.where(high > 0, most, least))]
         count = len(low)
         rows = np.concatenate([low, high, np.maximum(np.abs(low), np.abs(high))])
-        up, down = rows @ step.sums.sides.transpose(0, 2, 1)
+        up, down = rows[None] @ step.sums.back
         pad = gamma(2 * low.shape[1] + 4) * (up[2 * count :] + down[2 * count :])
         below, above = up[:count] - down[count : 2 * count], up[count : 2 * count] - down[:count]
         return [(below - pad, above + pad)]
@@ -356,7 +382,7 @@ def _value_and_error(
         value = first + (second if step.sign > 0 else second.take(_NEGATED, axis=0))
         terms = np.full(1, float(step.terms))
         return value, _signed_error(value[0], value[1], terms, 1.0, folded=True)
-    parts = first @ sums.sides
+    parts = sums.through(first)
     value = parts[0]
     if signed:
         value += parts[1].take(_NEGATED, axis=0)
@@ -368,8 +394,8 @@ def _value_and_error(
         return value, np.full(value.shape[1], np.inf)
     if not signed:
         return value, _unsigned_error(value[0], sums.terms + _SLACK, reach)
-    live = (first[0] + first[1] > 0).astype(np.float32) @ sums.present
-    terms = live.astype(np.float64)
+    live = (first[0] + first[1] > 0).astype(np.float32)
+    terms = (live[None, None] @ sums.present)[0, 0].astype(np.float64)
     return value, _signed_error(value[0], value[1], terms, reach, folded=sums.folded)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.models.matrices import Matrices, Sparse, dense, numbers
 from leaveout.models.onnx.operators.base import Affine, Operator, Shape, Shapes
 
 
@@ -76,11 +77,11 @@ class Layer:
 
     Attributes
     ----------
-    weights : mapping of int to ndarray of float64, shape (m, outputs, inputs)
+    weights : mapping of int to ndarray of float64 or `Sparse`, shape (m, outputs, inputs)
     bias : ndarray of float64, shape (m, outputs)
     """
 
-    weights: Mapping[int, Floats]
+    weights: Mapping[int, Matrices]
     bias: Floats
 
     @property
@@ -111,6 +112,21 @@ class Stack:
     def labels(self) -> int:
         """Number of labels."""
         return self.layers[-1].width
+
+    @cached_property
+    def is_sparse(self) -> bool:
+        """Whether any matrix is kept as its entries."""
+        return any(isinstance(w, Sparse) for each in self.layers for w in each.weights.values())
+
+    def dense(self) -> Stack:
+        """Return the networks with all matrices written out."""
+        if not self.is_sparse:
+            return self
+        layers = [
+            Layer({s: dense(w) for s, w in layer.weights.items()}, layer.bias)
+            for layer in self.layers
+        ]
+        return Stack(self.inputs, tuple(layers))
 
     def member(self, index: int) -> Stack:
         """Return the stack of the single network at ``index``."""
@@ -154,10 +170,10 @@ class Stack:
         return self.activations(points)[-1]
 
     def flat(self) -> Floats:
-        """Return each network's weights and biases in one row, shape (m, parameters)."""
+        """Return each network's weights, without zeros that all have, and biases in one row."""
         parts = []
         for layer in self.layers:
-            parts += [w.reshape(len(self), -1) for w in layer.weights.values()]
+            parts += [numbers(w) for _, w in sorted(layer.weights.items())]
             parts.append(layer.bias)
         return np.concatenate(parts, axis=1)
 

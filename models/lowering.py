@@ -12,44 +12,44 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.kernel.float32 import Program, Step
 from leaveout.models.graph import Graph, Join, Layer, Stack
+from leaveout.models.matrices import Matrices, add, compose, dense, identity, scale, settle
 from leaveout.models.onnx.operators import Affine, Constants, Relu
 
 
 @dataclass(frozen=True, eq=False)
 class _Form:
-    """An affine expression: a linear part for each source, and a constant part.
+    """An affine expression: a matrix for each source, and a constant part.
 
-    Linear parts have shape (m or 1, source width, *shape), one row per basis vector; the constant
-    has shape (m or 1, 1, *shape).
+    Matrices have shape (m or 1, numbers, source width), the constant (m or 1, 1, *shape).
     """
 
-    linear: Mapping[int, Floats]
+    linear: Mapping[int, Matrices]
     constant: Floats
 
     def through(self, operator: Affine, constants: Constants) -> _Form:
+        matrix = operator.matrix(self.constant.shape[2:], constants)
         return _Form(
-            {s: operator.apply(part, constants, False) for s, part in self.linear.items()},
+            {s: compose(matrix, part) for s, part in self.linear.items()},
             operator.apply(self.constant, constants, True),
         )
 
     def plus(self, other: _Form, sign: int) -> _Form:
         linear = dict(self.linear)
         for source, part in other.linear.items():
-            linear[source] = linear[source] + sign * part if source in linear else sign * part
+            if source in linear:
+                linear[source] = add(linear[source], part, sign)
+            else:
+                linear[source] = part if sign > 0 else scale(part, -1.0)
         return _Form(linear, self.constant + sign * other.constant)
 
     def layer(self, stack: int) -> Layer:
-        weights = {}
-        for source, part in sorted(self.linear.items()):
-            flat = part.reshape(part.shape[0], part.shape[1], -1).transpose(0, 2, 1)
-            weights[source] = np.ascontiguousarray(np.broadcast_to(flat, (stack, *flat.shape[1:])))
+        weights = {source: settle(part, stack) for source, part in sorted(self.linear.items())}
         bias = self.constant.reshape(self.constant.shape[0], -1)
         return Layer(weights, np.ascontiguousarray(np.broadcast_to(bias, (stack, bias.shape[1]))))
 
 
 def _basis(shape: tuple[int, ...], source: int) -> _Form:
-    width = math.prod(shape)
-    return _Form({source: np.eye(width).reshape(1, width, *shape)}, np.zeros((1, 1, *shape)))
+    return _Form({source: identity(math.prod(shape))}, np.zeros((1, 1, *shape)))
 
 
 class _Stacked(Mapping[str, Floats]):
@@ -148,15 +148,14 @@ def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> 
         if isinstance(operator, Join):
             step = Step(sources, sign=operator.sign)
         elif isinstance(operator, Affine):
-            width = math.prod(shape)
-            linear = operator.apply(np.eye(width).reshape(1, width, *shape), constants, False)
+            matrix = dense(operator.matrix(shape, constants)).transpose(0, 2, 1)
             fixed = operator.apply(np.zeros((1, 1, *shape)), constants, True)
             # The terms of a constant may cancel, but are rounded all the same.
             size = operator.constant_magnitude(shape, constants)
-            shape = linear.shape[2:]
+            shape = fixed.shape[2:]
             step = Step(
                 sources[:1],
-                linear.reshape(len(linear), width, -1),
+                matrix,
                 fixed.reshape(len(fixed), -1),
                 size.reshape(len(size), -1),
                 operator.roundings(shapes[node.inputs[0]], graph.shapes) == 0,

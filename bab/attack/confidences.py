@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models import Stack
+from leaveout.models.matrices import Matrices, Sparse, dense
 
 Floats = NDArray[np.floating[Any]]
 
@@ -18,7 +19,7 @@ Floats = NDArray[np.floating[Any]]
 class Nets:
     """Networks laid out for batched products."""
 
-    weights: tuple[Mapping[int, Floats], ...]  # shape (m, inputs, outputs)
+    weights: tuple[Mapping[int, Matrices], ...]  # shape (m, inputs, outputs)
     biases: tuple[Floats, ...]  # shape (m, 1, outputs)
 
     @staticmethod
@@ -27,7 +28,9 @@ class Nets:
         return Nets(
             tuple(
                 {
-                    s: np.ascontiguousarray(w.transpose(0, 2, 1), dtype=dtype)
+                    s: w.transpose().astype(dtype)
+                    if isinstance(w, Sparse)
+                    else np.ascontiguousarray(w.transpose(0, 2, 1), dtype=dtype)
                     for s, w in layer.weights.items()
                 }
                 for layer in stack.layers
@@ -139,7 +142,7 @@ class ForwardPass:
         return np.asarray(back[0].reshape(self.shape))
 
 
-def _affine(layer: Mapping[int, Floats], bias: Floats, sources: list[Floats]) -> Floats:
+def _affine(layer: Mapping[int, Matrices], bias: Floats, sources: list[Floats]) -> Floats:
     parts = [sources[s] @ w for s, w in layer.items()]
     if not parts:
         shape = np.broadcast_shapes(sources[0].shape[:-1], bias.shape[:-1])
@@ -199,7 +202,7 @@ def jacobians(network: Stack, points: Doubles) -> tuple[Doubles, Doubles]:
     slopes = [np.broadcast_to(np.eye(dimension), (count, dimension, dimension))]
     for k, layer in enumerate(network.layers):
         value = layer.bias[0] + sum(values[s] @ w[0].T for s, w in layer.weights.items())
-        slope = sum(w[0] @ slopes[s] for s, w in layer.weights.items())
+        slope = sum(dense(w)[0] @ slopes[s] for s, w in layer.weights.items())
         value, slope = np.asarray(value), np.asarray(slope)
         if k < len(network.layers) - 1:
             on = value > 0

@@ -17,6 +17,7 @@ from leaveout.bab.native.kernels.interface import Layout, MemberSets, Numbers, l
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.interval import gamma
 from leaveout.models import Stack
+from leaveout.models.matrices import positive
 
 Members = NDArray[np.int64]
 
@@ -188,7 +189,11 @@ def shift_biases(layout: Layout, weights: Floats, bias: Floats, origin: Floats) 
     for b, (layer, _, _, _, source) in enumerate(layout.blocks):
         if source == 0:
             rows = slice(layout.starts[layer], layout.starts[layer + 1])
-            result[..., rows] += layout.matrix(weights, b) @ origin
+            if not layout.is_sparse(b):
+                result[..., rows] += layout.matrix(weights, b) @ origin
+                continue
+            for own, part in zip(np.atleast_2d(weights), np.atleast_2d(result), strict=True):
+                part[rows] += layout.own_matrix(own, b) @ origin
     return result
 
 
@@ -337,21 +342,23 @@ def propagate(
             if k != layer:
                 continue
             at = slice(start, start + width)
-            w = layout.matrix(numbers.weights, b)
-            e, r = layout.matrix(whole.centre, b), layout.matrix(whole.radius, b)
+            w = layout.own_matrix(numbers.weights, b)
+            e, r = layout.own_matrix(whole.centre, b), layout.own_matrix(whole.radius, b)
+            w_up, w_down, e_up, e_down = positive(w), positive(-w), positive(e), positive(-e)
             size, size_d = h_high[at], np.maximum(np.abs(d_low[at]), np.abs(d_high[at]))
             if source == 0:
                 size = size + np.abs(origin)
             changed = w + e
-            rough[rows] += np.abs(w) @ size
-            rough_d[rows] += (np.abs(e) + r) @ size + (np.abs(changed) + r) @ size_d
-            low[rows] += np.maximum(w, 0) @ h_low[at] + np.minimum(w, 0) @ h_high[at]
-            high[rows] += np.maximum(w, 0) @ h_high[at] + np.minimum(w, 0) @ h_low[at]
+            up, down = positive(changed), positive(-changed)
+            rough[rows] += (w_up + w_down) @ size
+            rough_d[rows] += (e_up + e_down + r) @ size + (up + down + r) @ size_d
+            low[rows] += w_up @ h_low[at] - w_down @ h_high[at]
+            high[rows] += w_up @ h_high[at] - w_down @ h_low[at]
             spread = r @ (h_high[at] + size_d)
-            low_d[rows] += np.maximum(e, 0) @ h_low[at] + np.minimum(e, 0) @ h_high[at] - spread
-            low_d[rows] += np.maximum(changed, 0) @ d_low[at] + np.minimum(changed, 0) @ d_high[at]
-            high_d[rows] += np.maximum(e, 0) @ h_high[at] + np.minimum(e, 0) @ h_low[at] + spread
-            high_d[rows] += np.maximum(changed, 0) @ d_high[at] + np.minimum(changed, 0) @ d_low[at]
+            low_d[rows] += e_up @ h_low[at] - e_down @ h_high[at] - spread
+            low_d[rows] += up @ d_low[at] - down @ d_high[at]
+            high_d[rows] += e_up @ h_high[at] - e_down @ h_low[at] + spread
+            high_d[rows] += up @ d_high[at] - down @ d_low[at]
         pad, pad_d = unit * rough[rows], unit * rough_d[rows]
         low[rows] -= pad
         high[rows] += pad

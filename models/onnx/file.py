@@ -543,7 +543,7 @@ def _magnitudes(stack: Stack, points: NDArray[np.float64]) -> NDArray[np.float64
     sources = [np.abs(points)]
     for layer in stack.layers:
         total = np.abs(layer.bias[0]) + sum(
-            sources[s] @ np.abs(w[0]).T for s, w in layer.weights.items()
+            sources[s] @ abs(w[0]).T for s, w in layer.weights.items()
         )
         sources.append(total + np.finfo(np.float32).tiny)
     return sources[-1]

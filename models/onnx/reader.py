@@ -181,36 +181,42 @@ def with_cure(refusal: str) -> str:
 
 
 LARGEST = 2**26
-"""Most numbers of a network in normal form, 512 MiB in float64."""
+"""Most entries of a network's matrices, 512 MiB in float64."""
 
 
 class Extent:
     """Number of matrix entries of a layer graph, counted node by node.
 
-    From the input or a ReLU to each tensor before the next ReLU is one dense matrix, and rounding
-    analysis adds one per linear operator: a convolution counts as a dense layer.
+    From the input or a ReLU to each tensor before the next ReLU is one matrix, and rounding
+    analysis adds one per linear operator.
     """
 
     def __init__(self, name: str, shape: Shape, constants: Shapes) -> None:
-        width = math.prod(shape)
         self._constants = constants
-        # Widths of the tensors that each tensor is affine in, by name.
-        self._sources: dict[str, Mapping[str, int]] = {name: {name: width}}
-        self.total = width * width
+        # How many entries of each source a number of each tensor reads, by names of tensors.
+        self._reads: dict[str, Mapping[str, float]] = {name: {name: 1.0}}
+        self._widths = {name: math.prod(shape)}
+        self.total = float(math.prod(shape))
 
     def add(self, node: Node, shape: Shape, after: Shape) -> None:
         """Count a node."""
-        width = math.prod(after)
+        width = self._widths[node.output] = math.prod(after)
         if isinstance(node.operator, Relu):
-            self._sources[node.output] = {node.output: width}
-            self.total += width * width
+            self._reads[node.output] = {node.output: 1.0}
+            self.total += width
             return
-        sources = {k: n for name in node.inputs for k, n in self._sources[name].items()}
-        self._sources[node.output] = sources
-        widest = width
+        reads = [self._reads[name] for name in node.inputs]
+        each = 1.0
         if isinstance(node.operator, Affine):
-            widest = node.operator.widest(shape, self._constants)
-        self.total += max(sum(sources.values()), math.prod(shape)) * widest
+            entries = node.operator.entries(shape, self._constants)
+            self.total += entries
+            each = entries / width
+        sources = {source for read in reads for source in read}
+        self._reads[node.output] = {
+            source: min(self._widths[source], each * sum(read.get(source, 0.0) for read in reads))
+            for source in sources
+        }
+        self.total += width * sum(self._reads[node.output].values())
 
 
 _MOVES = {
@@ -410,9 +416,9 @@ class _Reader:
     def within(self, what: str) -> None:
         if self.extent.total > LARGEST:
             raise ModelError(
-                f"{self.where}: with {what}, the network needs {self.extent.total:.3g} numbers "
-                f"when written as matrices; at most {LARGEST:,} (512 MiB) are supported; use "
-                "smaller inputs, fewer channels or larger strides"
+                f"{self.where}: with {what}, the network's matrices have "
+                f"{self.extent.total:.3g} entries; at most {LARGEST:,} (512 MiB) are supported; "
+                "use smaller inputs, fewer channels or larger strides"
             )
 
     def look_ahead(self, model: onnx.ModelProto) -> None:

@@ -25,6 +25,9 @@ class Net(NamedTuple):
     starts: Integers  # shape (layers + 1,)
     blocks: Integers  # shape (blocks, 5): as in `Layout`
     first: Integers  # shape (layers + 1,): the first block of each layer
+    entries: Integers  # these three as in `Layout`
+    pointers: Integers
+    columns: Integers
 
 
 class Own(NamedTuple):
@@ -114,7 +117,10 @@ class Effort(NamedTuple):
 def net_of(layout: Layout) -> Net:
     """Return a layout in the form used by compiled code."""
     first = np.searchsorted(layout.blocks[:, 0], np.arange(layout.layers + 1)).astype(np.int64)
-    return Net(layout.inputs, layout.starts, layout.blocks, first)
+    return Net(
+        layout.inputs, layout.starts, layout.blocks, first,
+        layout.entries, layout.pointers, layout.columns,
+    )  # fmt: skip
 
 
 def own_of(numbers: Numbers) -> Own:

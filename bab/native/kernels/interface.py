@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
 from leaveout.models import Stack
+from leaveout.models.matrices import Matrix, Sparse, numbers, single
 
 if TYPE_CHECKING:
     from leaveout.bab.forms import Forms
@@ -27,8 +28,11 @@ class Layout:
     hidden: int
     labels: int
     starts: NDArray[np.int64]  # shape (layers + 1,)
-    blocks: NDArray[np.int64]  # shape (blocks, 5)
+    blocks: NDArray[np.int64]  # shape (blocks, 5): layer, start, width, offset, source
     weights: int  # length of the weight vector
+    entries: NDArray[np.int64]  # shape (blocks, 2): where a sparse block's pointers and columns are
+    pointers: NDArray[np.int64]  # of sparse blocks: each row's first entry, and their number
+    columns: NDArray[np.int64]  # of sparse blocks: of each entry
 
     @property
     def layers(self) -> int:
@@ -38,9 +42,7 @@ class Layout:
     def weights_of(self, stack: Stack) -> Floats:
         """Return the weights of each network of a stack, shape (m, weights)."""
         parts = [
-            w.reshape(len(stack), -1)
-            for layer in stack.layers
-            for _, w in sorted(layer.weights.items())
+            numbers(w) for layer in stack.layers for _, w in sorted(layer.weights.items())
         ]
         return np.concatenate(parts, axis=1)
 
@@ -48,25 +50,54 @@ class Layout:
         """Return the biases of each network, shape (m, hidden + labels)."""
         return np.concatenate([layer.bias for layer in stack.layers], axis=1)
 
+    def is_sparse(self, block: int) -> bool:
+        """Whether a block is kept as its entries."""
+        return bool(self.entries[block, 0] >= 0)
+
     def matrix(self, weights: Floats, block: int) -> Floats:
-        """Return a view of one block of a weight vector, or of a stack of them."""
+        """Return one block of a weight vector, or of a stack of them, written out."""
         layer, _, width, offset, _ = (int(v) for v in self.blocks[block])
         rows = int(self.starts[layer + 1] - self.starts[layer])
-        part = weights[..., offset : offset + rows * width]
-        return part.reshape(*weights.shape[:-1], rows, width)
+        if not self.is_sparse(block):
+            part = weights[..., offset : offset + rows * width]
+            return part.reshape(*weights.shape[:-1], rows, width)
+        pointers, columns = self._entries(block, rows)
+        found = np.zeros((*weights.shape[:-1], rows, width))
+        at = np.repeat(np.arange(rows), np.diff(pointers))
+        found[..., at, columns] = weights[..., offset : offset + len(columns)]
+        return found
+
+    def own_matrix(self, weights: Floats, block: int) -> Matrix:
+        """Return one block of a weight vector without copying."""
+        layer, _, width, offset, _ = (int(v) for v in self.blocks[block])
+        if not self.is_sparse(block):
+            return self.matrix(weights, block)
+        pointers, columns = self._entries(block, int(self.starts[layer + 1] - self.starts[layer]))
+        return single(pointers, columns, weights[offset : offset + len(columns)], width)
+
+    def _entries(self, block: int, rows: int) -> tuple[Integers, Integers]:
+        pointer, column = (int(v) for v in self.entries[block])
+        pointers = self.pointers[pointer : pointer + rows + 1]
+        return pointers, self.columns[column : column + int(pointers[-1])]
 
 
 def layout_of(stack: Stack) -> Layout:
     """Return the layout of a stack's architecture."""
     widths = [layer.width for layer in stack.layers]
     starts = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
-    rows, offset = [], 0
+    rows, places, offset = [], [], 0
+    pointers, columns = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for k, layer in enumerate(stack.layers):
-        for source in sorted(layer.weights):
+        for source, weights in sorted(layer.weights.items()):
             width = stack.inputs if source == 0 else widths[source - 1]
             start = 0 if source == 0 else stack.inputs + int(starts[source - 1])
+            places.append((-1, -1))
+            if isinstance(weights, Sparse):
+                places[-1] = sum(map(len, pointers)), sum(map(len, columns))
+                pointers.append(weights.starts)
+                columns.append(weights.columns)
             rows.append((k, start, width, offset, source))
-            offset += widths[k] * width
+            offset += numbers(weights).shape[1]
     return Layout(
         stack.inputs,
         int(starts[-2]),
@@ -74,6 +105,9 @@ def layout_of(stack: Stack) -> Layout:
         starts,
         np.asarray(rows, dtype=np.int64),
         offset,
+        np.asarray(places, dtype=np.int64),
+        np.concatenate(pointers),
+        np.concatenate(columns),
     )
 
 

@@ -61,7 +61,7 @@ def by_lines(
     Leaves the multipliers, and in ``slopes`` their change by a unit of each pair's coefficients and
     chosen slopes.
     """
-    inputs, starts, blocks, first = net
+    inputs, starts, first = net.inputs, net.starts, net.first
     weights, bias, rough, rough_d = own
     centre, radius, shift, slack, exact = members
     last = len(starts) - 2
@@ -120,7 +120,7 @@ def by_lines(
                 magnitude += abs(cd[j]) * rough_d[j]
         for b in range(first[k], first[k + 1]):
             constant += through(
-                net, blocks[b], starts[k], starts[k + 1], pair, weights, centre, radius, exact,
+                net, b, starts[k], starts[k + 1], pair, weights, centre, radius, exact,
                 size, cz, cd, ah, ad,
             )  # fmt: skip
     return constant, magnitude
@@ -201,6 +201,32 @@ def left_of(slope: float, size: float) -> float:
 
 
 @jit_function
+def along_entries(
+    net: Any, b: int, begin: int, end: int, pair: bool, weights: Floats, centre: Floats,
+    radius: Floats, exact: bool, size: Floats, cd: Floats, h: Floats, after: Floats,
+    gz: Floats, gd: Floats,
+) -> None:  # fmt: skip
+    """Add the products of a sparse block to ``gz`` and ``gd``, as `along` does."""
+    start, offset, source = net.blocks[b, 1], net.blocks[b, 3], net.blocks[b, 4]
+    pointers = net.pointers[net.entries[b, 0] :]
+    columns = net.columns[net.entries[b, 1] :]
+    for j in range(begin, end):
+        z, d, r = 0.0, 0.0, 0.0
+        for o in range(pointers[j - begin], pointers[j - begin + 1]):
+            i = start + columns[o]
+            w = weights[offset + o]
+            z += w * h[i]
+            if pair:
+                d += centre[offset + o] * after[i] + w * (after[i] - h[i])
+                if not exact:
+                    r += radius[offset + o] * h[i]
+                    if source != 0:
+                        r += radius[offset + o] * size[i - net.inputs]
+        gz[j] += z
+        gd[j] += d + (r if cd[j] > 0.0 else -r)
+
+
+@jit_function
 def along(
     net: Any, own: Any, members: Any, lower: Floats, upper: Floats, state: Floats, phase: Any,
     bottom: int, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats, slopes: Floats,
@@ -211,7 +237,7 @@ def along(
     The point that attains the bound is propagated along the lines: ``h`` and ``after`` hold the
     activations of N and the member there, score entries the scores.
     """
-    inputs, starts, blocks, first = net
+    inputs, starts, blocks, first = net.inputs, net.starts, net.blocks, net.first
     weights, bias, rough, rough_d = own
     centre, radius, shift, slack, exact = members
     for i in range(inputs):
@@ -222,6 +248,12 @@ def along(
             gz[j] = bias[j]
             gd[j] = shift[j] + (slack[j] if cd[j] > 0.0 else -slack[j])
         for b in range(first[k], first[k + 1]):
+            if net.entries[b, 0] >= 0:
+                along_entries(
+                    net, b, starts[k], starts[k + 1], pair, weights, centre, radius, exact, size,
+                    cd, h, after, gz, gd,
+                )  # fmt: skip
+                continue
             start, width = blocks[b, 1], blocks[b, 2]
             for j in range(starts[k], starts[k + 1]):
                 row = blocks[b, 3] + (j - starts[k]) * width
@@ -312,7 +344,7 @@ def sensitivity(
     A pair loses at most its coefficient times its width. Slopes of the dual bound vanish at its
     optimum, so they cannot be used.
     """
-    inputs, starts, blocks, first = net
+    inputs, starts, blocks, first = net.inputs, net.starts, net.blocks, net.first
     layers = len(starts) - 1
     for i in range(len(sums)):
         sums[i] = 0.0
@@ -331,6 +363,12 @@ def sensitivity(
             total = own + sums[inputs + j] * passing
             for b in range(first[k], first[k + 1]):
                 start, width_of = blocks[b, 1], blocks[b, 2]
+                if net.entries[b, 0] >= 0:
+                    pointers = net.pointers[net.entries[b, 0] :]
+                    columns = net.columns[net.entries[b, 1] :]
+                    for o in range(pointers[j - starts[k]], pointers[j - starts[k] + 1]):
+                        sums[start + columns[o]] += total * abs(weights[blocks[b, 3] + o])
+                    continue
                 row = blocks[b, 3] + (j - starts[k]) * width_of
                 for i in range(width_of):
                     sums[start + i] += total * abs(weights[row + i])

@@ -46,14 +46,50 @@ def clear(values: Floats) -> None:
 
 
 @jit_function
+def through_entries(
+    net: Any, b: int, begin: int, end: int, pair: bool, weights: Floats, centre: Floats,
+    radius: Floats, exact: bool, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
+) -> float:  # fmt: skip
+    """Do the work of `through` for a sparse block."""
+    k, start, offset, source = net.blocks[b, 0], net.blocks[b, 1], net.blocks[b, 3], net.blocks[b, 4]
+    pointers = net.pointers[net.entries[b, 0] :]
+    columns = net.columns[net.entries[b, 1] :]
+    cost = 0.0
+    for i in range(begin, end):
+        c, e = cz[i], cd[i] if pair else 0.0
+        if c == 0.0 and e == 0.0:
+            continue
+        row = i - net.starts[k]
+        if e == 0.0:
+            for o in range(pointers[row], pointers[row + 1]):
+                ah[start + columns[o]] += c * weights[offset + o]
+            continue
+        for o in range(pointers[row], pointers[row + 1]):
+            j = start + columns[o]
+            w, d = weights[offset + o], centre[offset + o]
+            ah[j] += c * w + e * d
+            if source != 0:
+                ad[j] += e * (w + d)
+            if not exact:
+                ah[j] += abs(e) * radius[offset + o]
+                if source != 0:
+                    cost += abs(e) * radius[offset + o] * size[j - net.inputs]
+    return cost
+
+
+@jit_function
 def through(
-    net: Any, block: Any, begin: int, end: int, pair: bool, weights: Floats, centre: Floats,
+    net: Any, b: int, begin: int, end: int, pair: bool, weights: Floats, centre: Floats,
     radius: Floats, exact: bool, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
 ) -> float:  # fmt: skip
     """Add rows of one block to ``ah`` and ``ad``; return the cost of the radii."""
-    inputs, starts = net[0], net[1]
+    inputs, starts, block = net.inputs, net.starts, net.blocks[b]
     k, start, width, offset, source = block[0], block[1], block[2], block[3], block[4]
     cost = 0.0
+    if net.entries[b, 0] >= 0:
+        return through_entries(
+            net, b, begin, end, pair, weights, centre, radius, exact, size, cz, cd, ah, ad
+        )
     if not pair:
         first = offset - starts[k] * width
         i = begin
@@ -118,7 +154,7 @@ def down(
 
     Returns the constant and the magnitude for rounding; multipliers of the `rule` are left behind.
     """
-    inputs, starts, blocks, first = net
+    inputs, starts, first = net.inputs, net.starts, net.first
     weights, bias, rough, rough_d = numbers
     centre, radius, shift, slack, exact = members
     constant = 0.0
@@ -144,6 +180,9 @@ def down(
                 # The same for N alone, over the range of z.
                 lo = max(l, -p) if phase[j] > 0 else l
                 hi = min(u, q) if phase[j] < 0 else u
+                if a == 0.0:
+                    cz[j] = 0.0
+                    continue
                 cz[j] = a * slope(a, lo, hi)
                 best, _ = best_z(a, cz[j], lo, hi)
                 constant += best + cz[j] * bias[j]
@@ -155,7 +194,7 @@ def down(
             magnitude += abs(cz[j]) * rough[j] + abs(cd[j]) * rough_d[j]
         for b in range(first[k], first[k + 1]):
             constant += through(
-                net, blocks[b], starts[k], starts[k + 1], pair, weights, centre, radius, exact,
+                net, b, starts[k], starts[k + 1], pair, weights, centre, radius, exact,
                 size, cz, cd, ah, ad,
             )  # fmt: skip
     return constant, magnitude
@@ -171,7 +210,7 @@ def backward(
 
     Its coefficients are in their slots of ``cz`` and ``cd``; without ``pair``, ``cd`` is not read.
     """
-    _, _, blocks, first = net
+    first = net.first
     weights, bias, rough, rough_d = numbers
     centre, radius, shift, slack, exact = members
     clear(ah)
@@ -186,7 +225,7 @@ def backward(
             magnitude += abs(cd[j]) * rough_d[j]
     for b in range(first[top], first[top + 1]):
         constant += through(
-            net, blocks[b], begin, end, pair, weights, centre, radius, exact, size, cz, cd, ah, ad
+            net, b, begin, end, pair, weights, centre, radius, exact, size, cz, cd, ah, ad
         )
     more, size_of = down(
         net, pair, numbers, members, state, phase, bottom, size, top, cz, cd, ah, ad
@@ -224,17 +263,33 @@ def is_crossed(low: float, high: float) -> bool:
 
 
 @jit_function
+def neuron_form(
+    net: Any, numbers: Any, members: Any, unit: float, state: Floats, phase: Any, bottom: int,
+    size: Floats, k: int, j: int, side: int, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
+) -> tuple[float, float]:  # fmt: skip
+    """Leave a bound of z, -z, dz or -dz of a neuron in ``ah``; return its constant and the pad."""
+    sign = 1.0 if side % 2 == 0 else -1.0
+    pair = side >= 2
+    cz[j], cd[j] = (0.0, sign) if pair else (sign, 0.0)
+    total, magnitude = backward(
+        net, numbers, members, state, phase, bottom, size, k, j, j + 1, cz, cd, ah, ad, pair
+    )
+    pad = unit * magnitude
+    return total + pad, pad
+
+
+@jit_function
 def tighten(
     net: Any, numbers: Any, members: Any, unit: float, lower: Floats, upper: Floats,
     state: Floats, phase: Any, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
-    differs: bool, forms: Floats, shift: Floats, pads: Floats, cuts: Any,
+    differs: bool, cuts: Any,
 ) -> bool:  # fmt: skip
     """Bound every hidden pair over the box into ``state``; False if the node is empty.
 
     The band depends on true differences, so it is unchanged above a layer with a tied pair, where
     dz is virtual and earlier bounds of it are not used. The box is contracted to all cuts.
     """
-    starts = net[1]
+    starts = net.starts
     layers = len(starts) - 1
     bottom = first_tied(starts, phase)
     for c in range(cuts.count[0]):
@@ -246,35 +301,28 @@ def tighten(
         for j in range(starts[k], starts[k + 1]):
             if fixed:
                 state[4, j], state[5, j] = -np.inf, np.inf
-            stable = state[0, j] >= state[3, j] or state[1, j] <= -state[2, j]
-            # For a stable pair the known bounds suffice; layer 0 costs next to nothing.
-            begin = 0 if (k == 0 or not stable) else (2 if fixed else 4)
-            for side in range(begin, 4 if differs else 2):
-                sign = 1.0 if side % 2 == 0 else -1.0
-                pair = side >= 2
-                cz[j], cd[j] = (0.0, sign) if pair else (sign, 0.0)
-                total, magnitude = backward(
-                    net, numbers, members, state, phase, bottom, size, k, j, j + 1, cz, cd,
-                    ah, ad, pair,
-                )  # fmt: skip
-                at = 4 * (j - starts[k]) + side
-                pads[at] = unit * magnitude
-                shift[at] = total + pads[at]
-                for i in range(len(lower)):
-                    forms[at, i] = ah[i]
-                if phase[j] > 0 and side == 0 and not stable:
-                    add_cut(cuts, forms[at], shift[at] + state[2, j], pads[at], lower, upper)
-                elif phase[j] < 0 and side == 1 and not stable:
-                    add_cut(cuts, forms[at], shift[at] + state[3, j], pads[at], lower, upper)
+            if phase[j] == 0 or state[0, j] >= state[3, j] or state[1, j] <= -state[2, j]:
+                continue
+            # A tied phase is a half-space, which cuts the bounds of its whole layer.
+            side = 0 if phase[j] > 0 else 1
+            total, pad = neuron_form(
+                net, numbers, members, unit, state, phase, bottom, size, k, j, side, cz, cd, ah, ad
+            )
+            least = state[2, j] if side == 0 else state[3, j]
+            add_cut(cuts, ah, total + least, pad, lower, upper)
         for c in range(known, cuts.count[0]):
             if not contract(cuts.rows[c], cuts.shift[c], 0.0, lower, upper):
                 return False
         for j in range(starts[k], starts[k + 1]):
             stable = state[0, j] >= state[3, j] or state[1, j] <= -state[2, j]
+            # For a stable pair the known bounds suffice; layer 0 costs next to nothing.
             begin = 0 if (k == 0 or not stable) else (2 if fixed else 4)
             for side in range(begin, 4 if differs else 2):
-                at = 4 * (j - starts[k]) + side
-                value = largest(forms[at], shift[at], lower, upper, cuts)
+                total, _ = neuron_form(
+                    net, numbers, members, unit, state, phase, bottom, size, k, j, side,
+                    cz, cd, ah, ad,
+                )  # fmt: skip
+                value = largest(ah, total, lower, upper, cuts)
                 if side == 0:
                     state[1, j] = min(state[1, j], value)
                 elif side == 1:

@@ -151,11 +151,6 @@ def steps() -> tuple[Any, Any, Any]:
         hidden = net.starts[len(net.starts) - 2]
         ah, ad = np.zeros(net.inputs + hidden), np.zeros(net.inputs + hidden)
         cz, cd = np.zeros(hidden), np.zeros(hidden)
-        widest = 0
-        for k in range(len(net.starts) - 2):
-            widest = max(widest, net.starts[k + 1] - net.starts[k])
-        forms, shift = np.zeros((4 * widest, net.inputs)), np.zeros(4 * widest)
-        pads = np.zeros(4 * widest)
         cuts = no_cuts(hidden + nodes.known.shape[1], net.inputs)
         for i in range(begin, end):
             s = nodes.which[i]
@@ -168,8 +163,7 @@ def steps() -> tuple[Any, Any, Any]:
             )
             fine = tighten(
                 net, own, members, effort.unit, nodes.lower[i], nodes.upper[i], nodes.state[i],
-                nodes.phase[i], nodes.size[i], cz, cd, ah, ad, effort.pair,
-                forms, shift, pads, cuts,
+                nodes.phase[i], nodes.size[i], cz, cd, ah, ad, effort.pair, cuts,
             )  # fmt: skip
             # Bounds kept from above may have cut away points that are not above the cut.
             nodes.status[i] = OPEN if fine else (CUT if nodes.warm[i] else EMPTY)

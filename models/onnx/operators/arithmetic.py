@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes
+from leaveout.models.matrices import Matrices, Sparse
+from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes, number_inputs
 
 
 @dataclass(frozen=True)
@@ -33,13 +35,22 @@ class Gemm(Affine):
         weight = constants[self.weight]
         if self.transposed:
             weight = weight.transpose(0, 2, 1)
-        result = self.alpha * _product(values, weight)
+        result = self.alpha * (values @ weight)
         if biased and self.bias:
             bias = constants[self.bias]
             width = weight.shape[2]
             flat = bias.reshape(len(bias), 1, -1)
             result = result + self.beta * np.broadcast_to(flat, (len(bias), 1, width))
         return np.asarray(result)
+
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """See `Affine.matrix`."""
+        weight = constants[self.weight]
+        return self.alpha * (weight if self.transposed else weight.transpose(0, 2, 1))
+
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.entries`."""
+        return math.prod(constants[self.weight])
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
@@ -83,7 +94,24 @@ class MatMul(Affine):
         """See `Affine.apply`."""
         weight = constants[self.weight]
         axes = (1,) * (values.ndim - 3)
-        return _product(values, weight.reshape(len(weight), *axes, *weight.shape[1:]))
+        return values @ weight.reshape(len(weight), *axes, *weight.shape[1:])
+
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """See `Affine.matrix`."""
+        weight = constants[self.weight].transpose(0, 2, 1)
+        if len(shape) == 1:
+            return weight
+        places = number_inputs(shape).reshape(-1, 1, shape[-1]) - 1
+        count, outputs = len(places), weight.shape[1]
+        return Sparse.of_taps(
+            np.repeat(places, outputs, axis=1).reshape(-1, shape[-1]),
+            np.tile(weight, (1, count, 1)),
+            math.prod(shape),
+        )
+
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.entries`."""
+        return math.prod(shape) * constants[self.weight][1]
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
@@ -104,15 +132,6 @@ def _matrix(shape: Shape) -> Shape:
     if len(shape) != 2:
         raise ValueError(f"its constant has shape {list(shape)}, expected a matrix")
     return shape
-
-
-def _product(values: Floats, weight: Floats) -> Floats:
-    """Return ``values @ weight``; for a basis, the usual case in lowering, the weight itself."""
-    if values.ndim == 3 and len(values) == 1 and values.shape[1] == values.shape[2]:
-        basis = values[0]
-        if np.array_equal(basis, np.eye(len(basis))):
-            return weight
-    return np.asarray(values @ weight)
 
 
 _LEAST = 2.0**-100
@@ -185,6 +204,14 @@ class Scale(Affine):
         constant = _align_axes(constants[self.constant], values)
         return np.asarray(values * constant if self.kind == "multiply" else values / constant)
 
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """See `Affine.matrix`."""
+        factors = self.apply(np.ones((1, 1, *shape)), constants, False)
+        places = np.broadcast_to(number_inputs(shape) - 1, (1, 1, *factors.shape[2:]))
+        return Sparse.of_taps(
+            places.reshape(-1, 1), factors.reshape(len(factors), -1, 1), math.prod(shape)
+        )
+
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
         return _broadcast(shape, constants[self.constant])
@@ -220,6 +247,15 @@ class BatchNormalization(Affine):
             shift = constants[self.bias] - constants[self.mean] * factor
             result = result + shift.reshape(len(shift), 1, -1, *axes)
         return np.asarray(result)
+
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """See `Affine.matrix`."""
+        factors = self.apply(np.ones((1, 1, *shape)), constants, False)
+        return Sparse.of_taps(
+            np.arange(math.prod(shape))[:, None],
+            factors.reshape(len(factors), -1, 1),
+            math.prod(shape),
+        )
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""

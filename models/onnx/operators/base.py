@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.arrays import Floats
+from leaveout.arrays import Floats, Integers
+from leaveout.models.matrices import Matrices, Sparse
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
@@ -48,6 +49,15 @@ class Affine(Operator, ABC):
         ndarray of float64, shape (m or 1, batch, *shape of the output)
         """
 
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """Return the linear part, shape (m or 1, outputs, inputs), without its zeros where few read.
+
+        Here each output is one input, or its negative, or nothing.
+        """
+        marks = number_inputs(shape)
+        moved = self.apply(marks.astype(float), constants, False)[0].reshape(-1, 1)
+        return Sparse.of_taps(np.abs(moved).astype(np.int64) - 1, np.sign(moved)[None], marks.size)
+
     @abstractmethod
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """Return the shape of one output sample, without computing the output."""
@@ -61,9 +71,9 @@ class Affine(Operator, ABC):
         """Whether the map uses the constants unchanged, so that float64 represents it exactly."""
         return False
 
-    def widest(self, shape: Shape, constants: Shapes) -> int:
-        """Return the most numbers per sample in memory while the map is applied."""
-        return max(math.prod(shape), math.prod(self.shape_after(shape, constants)))
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """Return how many numbers `matrix` holds at most."""
+        return math.prod(self.shape_after(shape, constants))
 
     def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
         """Return which stacked networks have constants that make the map invalid."""
@@ -87,3 +97,8 @@ class Affine(Operator, ABC):
     def regrouping_bound(self, constants: Constants) -> float:
         """Bound products of the operator's own constants that its matrix does not show."""
         return 1.0
+
+
+def number_inputs(shape: Shape) -> Integers:
+    """Return the inputs numbered from 1, shape (1, 1, *shape); 0 stands for padding."""
+    return np.arange(1, math.prod(shape) + 1).reshape(1, 1, *shape)

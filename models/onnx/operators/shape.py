@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes
+from leaveout.models.matrices import Matrices, Sparse
+from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes, number_inputs
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,18 @@ class Reduce(Affine):
         total = values.sum(axis=axes, keepdims=self.kept)
         count = math.prod(values.shape[axis] for axis in axes)
         return np.asarray(total / count if self.mean else total)
+
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """See `Affine.matrix`."""
+        order = [axis for axis in range(1, 1 + len(shape)) if axis not in self.axes]
+        count = math.prod(shape[axis - 1] for axis in self.axes)
+        marks = number_inputs(shape)[0].transpose(0, *order, *sorted(self.axes))
+        factors = np.full((1, 1, count), 1.0 / count if self.mean else 1.0)
+        return Sparse.of_taps(marks.reshape(-1, count) - 1, factors, math.prod(shape))
+
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.entries`."""
+        return math.prod(shape)
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes
+from leaveout.models.matrices import Matrices, Sparse
+from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes, number_inputs
 
 _TAPS = 2**12
 """Most positions of a kernel; they are processed one at a time."""
@@ -73,8 +76,8 @@ class Window:
             raise ValueError(f"a {list(self.kernel)} window does not fit a {list(spatial)} input")
         return found
 
-    def patches(self, values: Floats) -> Floats:
-        """Return the windows of zero-padded values."""
+    def patches(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Return the windows of zero-padded values, taps before positions."""
         spatial = values.shape[3:]
         padded = np.pad(values, ((0, 0), (0, 0), (0, 0), *self.padding(spatial)))
         positions = self.positions(spatial)
@@ -120,6 +123,19 @@ class Conv(Affine):
             result = result + bias.reshape(len(bias), 1, outputs, *(1,) * len(positions))
         return np.asarray(result)
 
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """See `Affine.matrix`."""
+        weight = constants[self.weight]
+        m, outputs = weight.shape[:2]
+        taps = math.prod(weight.shape[2:])
+        # (group, channels * taps, positions), for each of the group's outputs
+        places = self.window.patches(number_inputs(shape)).reshape(self.groups, taps, -1)
+        places = np.repeat(places.transpose(0, 2, 1), outputs // self.groups, axis=0)
+        factors = np.broadcast_to(weight.reshape(m, outputs, 1, taps), (m, *places.shape))
+        return Sparse.of_taps(
+            places.reshape(-1, taps) - 1, factors.reshape(m, -1, taps), math.prod(shape)
+        )
+
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
         weight = constants[self.weight]
@@ -140,20 +156,14 @@ class Conv(Affine):
             )
         return (weight[0], *positions)
 
-    def widest(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.widest`; the window's patches are stored side by side."""
-        return max(super().widest(shape, constants), _patch_size(self.window, shape))
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.entries`."""
+        weight = constants[self.weight]
+        return math.prod(weight) * math.prod(self.window.positions(shape[1:]))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`: a product, the sums, the bias."""
         return math.prod(constants[self.weight][1:]) + 2
-
-
-def _patch_size(window: Window, shape: Shape) -> int:
-    """Return the most numbers per sample in memory as padded values or patches."""
-    padded = (n + sum(pads) for n, pads in zip(shape[1:], window.padding(shape[1:]), strict=True))
-    patches = math.prod(window.kernel) * math.prod(window.positions(shape[1:]))
-    return shape[0] * max(math.prod(padded), patches)
 
 
 @dataclass(frozen=True)
@@ -166,10 +176,22 @@ class AveragePool(Affine):
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         patches = self.window.patches(values)
-        counts: Floats | int = patches.shape[3]
-        if not self.include_padding:
-            counts = self.window.patches(np.ones((1, 1, 1, *values.shape[3:]))).sum(axis=3)
-        return np.asarray(patches.sum(axis=3) / counts)
+        return np.asarray(patches.sum(axis=3) / self._counts(values.shape[2:]))
+
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """See `Affine.matrix`."""
+        places = np.moveaxis(self.window.patches(number_inputs(shape))[0, 0], 1, -1)
+        shares = np.broadcast_to(1.0 / self._counts(shape)[0, 0], places.shape[:-1])
+        taps = places.shape[-1]
+        return Sparse.of_taps(
+            places.reshape(-1, taps) - 1, shares.reshape(1, -1, 1).repeat(taps, 2), math.prod(shape)
+        )
+
+    def _counts(self, shape: Shape) -> Floats:
+        """Return how many numbers each window averages, shape (1, 1, 1, *positions)."""
+        ones = np.ones((1, 1, 1, *shape[1:]))
+        counted = self.window.patches(ones).sum(axis=3)
+        return np.full_like(counted, math.prod(self.window.kernel)) if self.include_padding else counted
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
@@ -179,9 +201,9 @@ class AveragePool(Affine):
                 raise ValueError("pads must be smaller than kernel_shape")
         return (shape[0], *positions)
 
-    def widest(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.widest`; the window's patches are stored side by side."""
-        return max(super().widest(shape, constants), _patch_size(self.window, shape))
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.entries`."""
+        return math.prod(self.window.kernel) * math.prod(self.shape_after(shape, constants))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`: the sums, and a division by the inverse."""
@@ -195,6 +217,16 @@ class GlobalAveragePool(Affine):
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
         return np.asarray(values.mean(axis=tuple(range(3, values.ndim)), keepdims=True))
+
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """See `Affine.matrix`."""
+        places = number_inputs(shape).reshape(shape[0], -1) - 1
+        factors = np.full((1, 1, places.shape[1]), 1.0 / places.shape[1])
+        return Sparse.of_taps(places, factors, math.prod(shape))
+
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.entries`."""
+        return math.prod(shape)
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
