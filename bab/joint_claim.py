@@ -13,6 +13,7 @@ from leaveout.encoders import Applied, Box, Interval
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Case, Form, Query
 from leaveout.errors import SpecError
+from leaveout.models.matrices import positive
 
 _MOST = 1e200
 """Largest coefficient, so that sums of products with float32 numbers stay far below 1e300."""
@@ -84,7 +85,9 @@ def _forms(rows: Sequence[Form], joint: Joint, errors: Floats, goals: int) -> Fo
     constant = np.zeros(count)
     for k, form in enumerate(rows):
         for point, feature, coefficient in form.features:
-            inputs[k] += coefficient * joint.points[point][feature]
+            matrix = joint.points[point]
+            at = slice(matrix.starts[feature], matrix.starts[feature + 1])
+            inputs[k, matrix.columns[at]] += coefficient * matrix.values[0, at]
         for application, label, coefficient in form.scores:
             place = joint.places[application]
             own[k, place.start + label] += coefficient
@@ -99,10 +102,10 @@ def _inside(query: Query, joint: Joint, case: int) -> list[Form]:
     found = []
     lower, upper = joint.regions[case]
     for p, (box, matrix) in enumerate(zip(query.points, joint.points, strict=True)):
-        up, down = np.maximum(matrix, 0), np.minimum(matrix, 0)
-        least = up @ lower + down @ upper
-        most = up @ upper + down @ lower
-        for i in range(box.dimension):
+        up, down = positive(matrix[0]), positive(-matrix[0])
+        least = up @ lower - down @ upper
+        most = up @ upper - down @ lower
+        for i in np.flatnonzero((least < box.lower) | (most > box.upper)).tolist():
             if least[i] < box.lower[i]:
                 found.append(Form(((p, i, 1.0),), (), -float(box.lower[i])))
             if most[i] > box.upper[i]:

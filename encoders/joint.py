@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from leaveout.arrays import Floats
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
 from leaveout.models.graph import Layer, Stack
-from leaveout.models.matrices import compose, dense, from_array, settle
+from leaveout.models.matrices import Sparse, add, compose, dense, settle
 
 Members = NDArray[np.int64]
 
@@ -39,7 +40,7 @@ class Joint:
     members: JointMembers
     box: Box
     regions: tuple[tuple[Floats, Floats], ...]
-    points: tuple[Floats, ...]  # shape (features, joint): each point is its matrix times u
+    points: tuple[Sparse, ...]  # shape (1, features, joint): each point is its matrix times u
     places: tuple[Place, ...]  # one per application
 
     @property
@@ -50,7 +51,7 @@ class Joint:
     @property
     def is_near(self) -> bool:
         """Whether the joint point includes the difference of two points."""
-        return any((np.count_nonzero(point, axis=1) > 1).any() for point in self.points[1:])
+        return any((np.diff(point.starts) > 1).any() for point in self.points[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +59,7 @@ class JointMembers:
     """The second network, for a few combinations of members at a time."""
 
     query: Query
-    points: tuple[Floats, ...]  # places of the joint network
+    points: tuple[Sparse, ...]  # as in `Joint`
     chosen: tuple[int, ...]  # the applications it is made of, side by side
 
     @property
@@ -90,7 +91,7 @@ class JointMembers:
             else:
                 stack = self.query.families[application.family].take(own[application.family])
             stacks.append(_on_joint(stack, self.points[application.point]))
-        return _side_by_side(stacks, self.points[0].shape[1], len(members))
+        return _side_by_side(stacks, self.points[0].width, len(members))
 
 
 def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
@@ -179,12 +180,15 @@ def _near(query: Query, case: Sequence[Condition]) -> tuple[Floats, Floats] | No
     return low, high
 
 
-def _joint_box(query: Query, near: tuple[Floats, Floats] | None) -> tuple[Box, tuple[Floats, ...]]:
+def _joint_box(query: Query, near: tuple[Floats, Floats] | None) -> tuple[Box, tuple[Sparse, ...]]:
     lower = np.concatenate([each.lower for each in query.points])
     upper = np.concatenate([each.upper for each in query.points])
     starts = np.concatenate([[0], np.cumsum([each.dimension for each in query.points])])
-    every = np.eye(len(lower))
-    points = [every[a:b] for a, b in itertools.pairwise(starts)]
+    width = len(lower)
+    points = [
+        Sparse.of_taps(np.arange(a, b)[:, None], np.ones((1, 1, 1)), width)
+        for a, b in itertools.pairwise(starts)
+    ]
     choices: list[Choices] = []
     for k, each in enumerate(query.points):
         if near is not None and k == 1:
@@ -195,20 +199,19 @@ def _joint_box(query: Query, near: tuple[Floats, Floats] | None) -> tuple[Box, t
         ]
     if near is not None:
         lower[starts[1] :], upper[starts[1] :] = near
-        points[1] = points[0] + points[1]
+        points[1] = cast(Sparse, add(points[0], points[1], 1))
     return Box(lower, upper, tuple(choices)), tuple(points)
 
 
-def _on_joint(stack: Stack, point: Floats) -> Stack:
+def _on_joint(stack: Stack, point: Sparse) -> Stack:
     """Return a network that reads the joint input."""
     layers = []
-    reads = from_array(point)
     for layer in stack.layers:
         weights = dict(layer.weights)
         if 0 in weights:
-            weights[0] = settle(compose(weights[0], reads), len(stack))
+            weights[0] = settle(compose(weights[0], point), len(stack))
         layers.append(Layer(weights, layer.bias))
-    return Stack(point.shape[1], tuple(layers))
+    return Stack(point.width, tuple(layers))
 
 
 def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:

@@ -7,6 +7,7 @@ matrices are arrays or scipy's sparse arrays.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeAlias, cast, overload
 
 import numpy as np
@@ -83,8 +84,14 @@ class Sparse:
     def __getitem__(self, which: int | slice | list[int] | NDArray[np.int64]) -> csr_array | Sparse:
         """Return one network's matrix, or those of some networks."""
         if isinstance(which, int):
+            if len(self) == 1:
+                return self._only
             return single(self.starts, self.columns, self.values[which], self.width)
         return Sparse(self.starts, self.columns, self.values[which], self.width)
+
+    @cached_property
+    def _only(self) -> csr_array:
+        return single(self.starts, self.columns, self.values[0], self.width)
 
     def spread(self, m: int) -> Sparse:
         """Return the matrices of ``m`` networks, all equal if there is one."""
@@ -92,7 +99,11 @@ class Sparse:
         return Sparse(self.starts, self.columns, np.ascontiguousarray(values), self.width)
 
     def transpose(self, *axes: int) -> Sparse:
-        """Return the transposed matrices."""
+        """Return the transposed matrices, whatever the axes."""
+        return self._transposed
+
+    @cached_property
+    def _transposed(self) -> Sparse:
         order = np.argsort(self.columns, kind="stable")
         starts = np.searchsorted(self.columns[order], np.arange(self.width + 1))
         values = np.ascontiguousarray(self.values[:, order])
@@ -166,12 +177,6 @@ def identity(width: int) -> Sparse:
     """Return the matrix that changes nothing."""
     places = np.arange(width)
     return Sparse(np.arange(width + 1), places, np.ones((1, width)), width)
-
-
-def from_array(matrix: Floats) -> Sparse:
-    """Return one matrix as the entries that are not 0."""
-    rows, columns = np.nonzero(matrix)
-    return _collect(rows, columns, matrix[rows, columns][None], matrix.shape)
 
 
 def settle(matrices: Matrices, m: int) -> Matrices:

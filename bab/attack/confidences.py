@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.models import Stack
-from leaveout.models.matrices import Matrices, Sparse, dense
+from leaveout.models.matrices import Matrices, Sparse
 
 Floats = NDArray[np.floating[Any]]
 
@@ -190,23 +190,24 @@ _NUMBERS = 2**22
 
 
 def jacobians(network: Stack, points: Doubles) -> tuple[Doubles, Doubles]:
-    """Return the scores and Jacobians of one network at many points."""
-    dimension = points.shape[1]
-    widest = max(dimension, *(layer.width for layer in network.layers))
-    chunk = max(1, _NUMBERS // (widest * dimension))
+    """Return the scores and Jacobians of one network at many points, shape (p, labels, inputs)."""
+    labels = network.labels
+    widest = max(points.shape[1], *(layer.width for layer in network.layers))
+    chunk = max(1, _NUMBERS // (widest * labels))
     if len(points) > chunk:
         parts = [jacobians(network, points[i : i + chunk]) for i in range(0, len(points), chunk)]
         return np.concatenate([s for s, _ in parts]), np.concatenate([j for _, j in parts])
-    count = len(points)
-    values = [points]
-    slopes = [np.broadcast_to(np.eye(dimension), (count, dimension, dimension))]
-    for k, layer in enumerate(network.layers):
+    count, values, gates = len(points), [points], list[NDArray[np.bool_]]()
+    for layer in network.layers:
         value = layer.bias[0] + sum(values[s] @ w[0].T for s, w in layer.weights.items())
-        slope = sum(dense(w)[0] @ slopes[s] for s, w in layer.weights.items())
-        value, slope = np.asarray(value), np.asarray(slope)
-        if k < len(network.layers) - 1:
-            on = value > 0
-            value, slope = np.where(on, value, 0.0), slope * on[:, :, None]
-        values.append(value)
-        slopes.append(slope)
-    return values[-1], slopes[-1]
+        gates.append(np.asarray(value > 0))
+        values.append(np.maximum(value, 0.0))
+    slopes = {len(gates): np.broadcast_to(np.eye(labels), (count, labels, labels))}
+    for k in range(len(gates) - 1, -1, -1):
+        down = slopes.pop(k + 1)
+        if k < len(gates) - 1:
+            down = down * gates[k][:, None]
+        for s, w in network.layers[k].weights.items():
+            part = (down.reshape(count * labels, -1) @ w[0]).reshape(count, labels, -1)
+            slopes[s] = slopes[s] + part if s in slopes else part
+    return np.asarray(value), slopes.get(0, np.zeros((count, labels, points.shape[1])))

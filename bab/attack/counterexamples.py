@@ -87,7 +87,7 @@ class ClaimReplayer:
         """Return the points as float32 within their boxes; None if impossible."""
         points: list[NDArray[np.float32]] = []
         for box, matrix in zip(self.claim.query.points, self.joint.points, strict=True):
-            place = box.clip(matrix @ joint)
+            place = box.clip(matrix[0] @ joint)
             if box.choices:
                 place = box.nearest(place[None])[0]
             point = place.astype(np.float32)

@@ -31,6 +31,7 @@ from leaveout.encoders.rational import (
     bound_scores,
     scores_at,
 )
+from leaveout.models.matrices import Matrix, positive, take_rows
 
 _ROOM = 1e-9
 """Share of the absolute terms of a sum, which may cancel."""
@@ -60,9 +61,9 @@ class PointRegions:
         high = np.nextafter(node.upper + origin, np.inf)
         boxes = []
         for (matrix, copies), whole in zip(self._matrices, claim.query.points, strict=True):
-            up, down = np.maximum(matrix, 0.0), np.minimum(matrix, 0.0)
-            least, most = up @ low + down @ high, up @ high + down @ low
-            more = _ROOM * (np.abs(matrix) @ np.maximum(np.abs(low), np.abs(high)))
+            up, down = positive(matrix), positive(-matrix)
+            least, most = up @ low - down @ high, up @ high - down @ low
+            more = _ROOM * (abs(matrix) @ np.maximum(np.abs(low), np.abs(high)))
             if not room:
                 more[copies] = 0.0
             least = np.minimum(np.maximum(least - more, whole.lower), whole.upper)
@@ -70,11 +71,10 @@ class PointRegions:
         return boxes
 
     @cached_property
-    def _matrices(self) -> list[tuple[Floats, NDArray[np.bool_]]]:
+    def _matrices(self) -> list[tuple[Matrix, NDArray[np.bool_]]]:
         """Return each point's matrix, and which features are single joint inputs."""
         return [
-            (matrix, np.asarray((matrix != 0.0).sum(axis=1) == 1) & (matrix.max(axis=1) == 1.0))
-            for matrix in self._claim.joint.points
+            (point[0], np.diff(point.starts) == 1) for point in self._claim.joint.points
         ]
 
     def hidden_bounds(self, node: Node) -> list[list[Interval]]:
@@ -209,7 +209,7 @@ class Boundary:
         """Return the inputs of each application as functions of the joint point."""
         found = []
         for each in self._claim.query.applications:
-            matrix = self._claim.joint.points[each.point]
+            matrix = self._claim.joint.points[each.point].dense()[0]
             found.append(
                 [Affine(tuple(Fraction(float(v)) for v in row), Fraction(0)) for row in matrix]
             )
@@ -305,7 +305,7 @@ class Boundary:
         own = form.numbers
         total = Affine((Fraction(0),) * width, own.constant)
         for point, feature, c in own.features:
-            row = self._claim.joint.points[point][feature]
+            row = take_rows(self._claim.joint.points[point][0], np.array([feature]))[0]
             total = total.plus(c, Affine(tuple(Fraction(float(v)) for v in row), Fraction(0)))
         for a, label, c in own.scores:
             side = found[a].upper if c > 0 else found[a].lower

@@ -17,14 +17,24 @@ from leaveout.bab.instance import FEW, Clusters
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.files.records import Proof, Record
 from leaveout.bab.native.kernels.interface import CLOSED, EMPTY, OPEN, Kernel, Work
-from leaveout.bab.native.nodes import Node, Split, batch_of, untie, with_bounds
+from leaveout.bab.native.nodes import (
+    MOST_REFRESHED,
+    Node,
+    Split,
+    batch_of,
+    share_bounds,
+    untie,
+    with_bounds,
+)
 from leaveout.bab.native.question import Hint, Prepared, Settling
 from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
 
 RoundingBound = Callable[[Node, float], Node]
 
-_BATCH = 32
+_BATCH, _WORK = 32, 2**27
+"""Nodes split at once: fewer where bounding them may take longer than this many products."""
+
 _WIDEST = 512
 """Nodes bounded at once while sets of members are split."""
 
@@ -85,6 +95,9 @@ class Explorer:
         self.met: list[Hint] = []
         self.closed = np.full(space.count, -math.inf)
         self.bound_rounding, self.boundary = bound_rounding, boundary
+        layout = space.layout
+        each = layout.weights * min(1 + layout.hidden, MOST_REFRESHED)
+        self._batch = max(1, min(_BATCH, _WORK // each))
         self._names = itertools.count(first, stride)
         self._order = itertools.count()
         self._heap: list[tuple[float, int, Node]] = []
@@ -139,7 +152,11 @@ class Explorer:
 
     def start(self, roots: list[Node], target: float) -> None:
         """Bound unbounded nodes, and add those above the target."""
-        for each in self._bound(roots, target, target):
+        first = self._bound(roots[:1], target, target)
+        known = [replace(each.node, lower=root.lower, upper=root.upper)
+                 for each, root in zip(first, roots, strict=False)]  # fmt: skip
+        rest = [share_bounds(root, known[0]) for root in roots[1:]]
+        for each in [*first, *self._bound(rest, target, target)]:
             self._take(each)
 
     def step(self, target: float, seconds: float) -> Stand:
@@ -178,7 +195,7 @@ class Explorer:
 
     def _round(self, target: float) -> None:
         tried: list[tuple[Node, list[tuple[Split, list[Node]]]]] = []
-        size = _BATCH
+        size = self._batch
         stop_at = self.value + self._reach * (target - self.value)
         while self._heap and len(tried) < size:
             node = heapq.heappop(self._heap)[2]

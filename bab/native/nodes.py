@@ -121,6 +121,31 @@ def untie(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> N
     )
 
 
+_MANY, MOST_REFRESHED = 512, 256
+"""Of a network with more hidden neurons than the first, the second are bounded again."""
+
+
+def _to_refresh(node: Node) -> NDArray[np.bool_]:
+    """Return the neurons to bound again: all, or those whose ties would gain most."""
+    hidden = len(node.neuron_score)
+    if hidden <= _MANY or (node.neuron_score < 0.0).all():
+        return np.ones(hidden, bool)
+    chosen = np.argpartition(-node.neuron_score, MOST_REFRESHED)[:MOST_REFRESHED]
+    found = np.zeros(hidden, bool)
+    found[chosen] = node.neuron_score[chosen] > 0.0
+    return found
+
+
+def share_bounds(root: Node, other: Node) -> Node:
+    """Return a root with the bounds of another one's neurons, if these are many and the same."""
+    if len(root.neuron_score) <= _MANY or other.value == -np.inf:
+        return root
+    alike = np.array_equal(root.lower, other.lower) and np.array_equal(root.upper, other.upper)
+    if not (alike and np.array_equal(root.members, other.members)):
+        return root
+    return replace(root, state=other.state, neuron_score=np.zeros_like(root.neuron_score))
+
+
 def batch_of(nodes: list[Node], target: float, stop_at: float) -> tuple[Batch, list[Members]]:
     """Return nodes as a batch, and the distinct sets of members."""
     groups: dict[bytes, int] = {}
@@ -144,6 +169,7 @@ def batch_of(nodes: list[Node], target: float, stop_at: float) -> tuple[Batch, l
         share=np.stack([node.share for node in nodes]),
         warm=np.array([node.warm for node in nodes]),
         errors=np.stack([node.errors for node in nodes]),
+        refresh=np.stack([_to_refresh(node) for node in nodes]),
         cut=np.full(len(nodes), target),
         stop_at=np.full(len(nodes), stop_at),
     )

@@ -54,11 +54,11 @@ def test_a_family_far_larger_in_normal_form_than_memory_is_prepared(tmp_path):
     flat = 0.2 * rng.standard_normal(count_parameters(layers), dtype=np.float32)
     network = network_from(network_model(layers, unflatten(layers, flat)), "full.onnx")
     onnx.save(network.model, tmp_path / "full.onnx")
-    family = family_of(rng, network, 600, 1e-3)
+    family = family_of(rng, network, 2400, 1e-3)
     save_family_file(tmp_path / "family.npz", family)
     size, total = run_limited(IMPORTS, SCRIPT, ROOM, str(tmp_path)).split()
     assert int(size) > 1.5 * ROOM
-    last = lower(network.graph, family.take(range(550, 600)))
+    last = lower(network.graph, family.take(range(2350, 2400)))
     assert float(total) == last.flat().sum()
 
 

@@ -106,6 +106,7 @@ class Case:
             share=share,
             warm=np.zeros(NODES, bool),
             errors=errors,
+            refresh=np.ones(cold, bool),
             cut=rng.choice([-1.0, 0.0, 0.05], NODES) * rough,
             stop_at=np.full(NODES, -np.inf),
         )

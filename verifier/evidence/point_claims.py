@@ -161,6 +161,8 @@ class PointsCheck(StatementCheck[FormulaJob]):
 
     def _replayed_value(self, result: Result) -> float | None:
         """Return the value of a replayed counter-example, or None."""
+        from scipy import sparse
+
         example, job = result.example, self.job
         if example is None or set(example.points) != set(job.points):
             return None
@@ -193,8 +195,8 @@ class PointsCheck(StatementCheck[FormulaJob]):
                 if not 0 <= member < count:
                     continue
             claim = join_claim(asked.query, asked.cases)
-            matrix, rows = np.vstack(claim.joint.points), np.concatenate(points)
-            place = np.linalg.lstsq(matrix, rows, rcond=None)[0]
+            matrix = sparse.vstack([point[0] for point in claim.joint.points], format="csc")
+            place = sparse.linalg.spsolve(matrix, np.concatenate(points))
             replayer = ClaimReplayer(claim)
             found = [replayer.replay(place, case, member) for case in range(len(claim.cases))]
             values += [each.value for each in found if each is not None]

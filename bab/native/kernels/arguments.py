@@ -73,6 +73,7 @@ class Nodes(NamedTuple):
     warm: Flags  # shape (n,)
     phase: NDArray[np.int8]  # shape (n, hidden)
     errors: Floats  # shape (n, rows)
+    refresh: Flags  # shape (n, hidden)
     cut: Floats  # shape (n,)
     stop_at: Floats  # shape (n,)
     lower: Floats  # shape (n, inputs)
@@ -93,8 +94,8 @@ class Nodes(NamedTuple):
     def of(batch: Batch, found: Bounded) -> Nodes:
         """Return a batch and its results side by side."""
         return Nodes(
-            batch.which, batch.case, batch.warm, batch.phase, batch.errors, batch.cut,
-            batch.stop_at, found.lower, found.upper, found.state, np.zeros_like(found.cz), found.cz,
+            batch.which, batch.case, batch.warm, batch.phase, batch.errors,
+            batch.refresh, batch.cut, batch.stop_at, found.lower, found.upper, found.state, np.zeros_like(found.cz), found.cz,
             found.cd, found.lines, found.known, found.share, found.status, found.value,
             found.input_score, found.neuron_score,
         )  # fmt: skip

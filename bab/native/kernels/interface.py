@@ -156,6 +156,7 @@ class Batch:
     share: Floats  # shape (n, rows)
     warm: NDArray[np.bool_]  # shape (n,)
     errors: Floats  # shape (n, rows): largest effect of float32 evaluation on each form in the node
+    refresh: NDArray[np.bool_]  # shape (n, hidden): neurons whose bounds may be worth tightening
     cut: Floats  # shape (n,)
     stop_at: Floats  # shape (n,): the ascent stops once a node's bound is this low
 

@@ -281,10 +281,10 @@ def neuron_form(
 @jit_function
 def tighten(
     net: Any, numbers: Any, members: Any, unit: float, lower: Floats, upper: Floats,
-    state: Floats, phase: Any, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
-    differs: bool, cuts: Any,
+    state: Floats, phase: Any, refresh: Any, size: Floats, cz: Floats, cd: Floats, ah: Floats,
+    ad: Floats, differs: bool, cuts: Any,
 ) -> bool:  # fmt: skip
-    """Bound every hidden pair over the box into ``state``; False if the node is empty.
+    """Bound the chosen hidden pairs over the box into ``state``; False if the node is empty.
 
     The band depends on true differences, so it is unchanged above a layer with a tied pair, where
     dz is virtual and earlier bounds of it are not used. The box is contracted to all cuts.
@@ -317,6 +317,8 @@ def tighten(
             stable = state[0, j] >= state[3, j] or state[1, j] <= -state[2, j]
             # For a stable pair the known bounds suffice; layer 0 costs next to nothing.
             begin = 0 if (k == 0 or not stable) else (2 if fixed else 4)
+            if not (refresh[j] or fixed):
+                begin = 4
             for side in range(begin, 4 if differs else 2):
                 total, _ = neuron_form(
                     net, numbers, members, unit, state, phase, bottom, size, k, j, side,

@@ -163,7 +163,7 @@ def steps() -> tuple[Any, Any, Any]:
             )
             fine = tighten(
                 net, own, members, effort.unit, nodes.lower[i], nodes.upper[i], nodes.state[i],
-                nodes.phase[i], nodes.size[i], cz, cd, ah, ad, effort.pair, cuts,
+                nodes.phase[i], nodes.refresh[i], nodes.size[i], cz, cd, ah, ad, effort.pair, cuts,
             )  # fmt: skip
             # Bounds kept from above may have cut away points that are not above the cut.
             nodes.status[i] = OPEN if fine else (CUT if nodes.warm[i] else EMPTY)

@@ -184,6 +184,9 @@ def rule(
 ROUNDS = 3
 """Most half-spaces added to one form."""
 
+SORTED = 64
+"""Steps up to this many are sorted; more are only parted around the one that is sought."""
+
 FLAT = 1e-4
 """Half-spaces violated by a smaller share of their width do not count as violated.
 
@@ -243,6 +246,55 @@ def over_box(form: Floats, constant: float, lower: Floats, upper: Floats) -> flo
 
 
 @jit_function
+def turning_step(
+    at: Floats, order: Any, found: int, row: Floats, lower: Floats, upper: Floats,
+    slope: float, enough: float,
+) -> tuple[float, float]:  # fmt: skip
+    """Return the first of some steps at which the slope is ``enough``, or the last; and the slope.
+
+    At each step the slope rises by the width of its input. ``at`` and ``order`` are reordered.
+    """
+    begin, end, t = 0, found, 0.0
+    while end - begin > SORTED:
+        first, middle, last = at[begin], at[(begin + end) // 2], at[end - 1]
+        pivot = max(min(first, middle), min(max(first, middle), last))
+        # Three ranges: below the pivot, equal, above.
+        low, o, high, below, equal = begin, begin, end, 0.0, 0.0
+        while o < high:
+            i = order[o]
+            rise = abs(row[i]) * (upper[i] - lower[i])
+            if at[o] < pivot:
+                below += rise
+                at[o], order[o], at[low], order[low] = at[low], order[low], at[o], i
+                low += 1
+                o += 1
+            elif at[o] > pivot:
+                high -= 1
+                at[o], order[o], at[high], order[high] = at[high], order[high], at[o], i
+            else:
+                equal += rise
+                o += 1
+        if slope + below >= enough:
+            end = low
+            continue
+        slope, t, begin = slope + below + equal, pivot, high
+        if slope >= enough:
+            return t, slope
+    for k in range(begin + 1, end):
+        step, i, o = at[k], order[k], k
+        while o > begin and at[o - 1] > step:
+            at[o], order[o] = at[o - 1], order[o - 1]
+            o -= 1
+        at[o], order[o] = step, i
+    for o in range(begin, end):
+        t = at[o]
+        slope += abs(row[order[o]]) * (upper[order[o]] - lower[order[o]])
+        if slope >= enough:
+            break
+    return t, slope
+
+
+@jit_function
 def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: Any) -> float:
     """Bound ``form x + constant`` from above over the box and the half-spaces.
 
@@ -282,19 +334,10 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
         found = 0
         for i in range(n):
             if row[i] * (1.0 if now[i] > 0.0 else -1.0) < 0.0 and upper[i] > lower[i]:
-                step = -now[i] / row[i]
-                o = found
-                while o > 0 and at[o - 1] > step:
-                    at[o], order[o] = at[o - 1], order[o - 1]
-                    o -= 1
-                at[o], order[o] = step, i
+                at[found], order[found] = -now[i] / row[i], i
                 found += 1
-        t, small = 0.0, FLAT * cuts.width[chosen]
-        for o in range(found):
-            t = at[o]
-            slope += abs(row[order[o]]) * (upper[order[o]] - lower[order[o]])
-            if slope >= -small:
-                break
+        small = FLAT * cuts.width[chosen]
+        t, slope = turning_step(at, order, found, row, lower, upper, slope, -small)
         if slope < -small:
             # The box does not meet the half-space.
             return -np.inf
