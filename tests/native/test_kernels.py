@@ -146,15 +146,15 @@ def test_entries_are_bounded_like_matrices(kernels, seed):
     with mock.patch.object(lowering, "settle", all_entries):
         entries = Case.of(seed)
     assert all(map(entries.pairs.layout.is_sparse, range(len(entries.pairs.layout.blocks))))
-    for _ in range(2):
-        one, two = case.bound(kernels["cpu"]), entries.bound(kernels["cpu"])
-        holds(entries, two, 8)
-        same = one.status == two.status
-        scale = np.abs(one.value) + case.pairs.numbers.rough.max()
-        near = np.abs(one.value - two.value) <= 1e-4 * scale
-        # A status at the very edge, and multipliers near a kink, may go either way.
-        assert (same & (near | np.isinf(one.value))).mean() >= 0.9
-        case, entries = case.after(one).halved(), entries.after(two).halved()
+    holds(entries, entries.bound(kernels["cpu"]), 8)
+    # Steps of an ascent take rounding for slopes where these vanish.
+    case, entries = replace(case, work=Work(0)), replace(entries, work=Work(0))
+    one, two = case.bound(kernels["cpu"]), entries.bound(kernels["cpu"])
+    scale = np.abs(one.value) + case.pairs.numbers.rough.max()
+    near = np.isinf(one.value) | (np.abs(one.value - two.value) <= 1e-6 * scale)
+    assert ((one.status == two.status) & near).mean() >= 0.95
+    case, entries = case.after(one).halved(), entries.after(two).halved()
+    holds(entries, entries.bound(kernels["cpu"]), 8)
 
 
 @cheap
