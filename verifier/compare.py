@@ -12,9 +12,16 @@ import msgspec
 import numpy as np
 
 from leaveout.arrays import Bools, Floats
-from leaveout.bab.trees.comparing import Comparison as Search
-from leaveout.bab.trees.comparing import Difference, View, path_apart, view_of
-from leaveout.bab.trees.domain import LARGEST, make_domain
+from leaveout.bab.forests.tree_comparison import (
+    LARGEST,
+    Difference,
+    Inputs,
+    View,
+    margins,
+    path_apart,
+    view_of,
+)
+from leaveout.bab.forests.tree_comparison import Comparison as Search
 from leaveout.deadline import Deadline
 from leaveout.errors import TreesError
 from leaveout.exit_codes import ExitCode
@@ -343,15 +350,8 @@ class _Question:
             high[at] = np.maximum(high[at], high[at].astype(np.float32))
         # A column without any value cannot but be missing.
         missing = self._missing & (gaps | (low > high))
-        domain = make_domain(
-            (first.nodes, second.nodes),
-            first.features,
-            single=single,
-            low=low,
-            high=high,
-            missing=missing,
-        )
-        search = Search(self.ensembles, view, domain, lambda: self._deadline.over, rows=self._rows)
+        domain = Inputs.of(self.ensembles, low, high, missing, single=single)
+        search = Search(self.ensembles, view, domain, self._deadline, rows=self._rows)
         found = search.run(self._tolerance)
         rows = self._compare_rows(search, inputs)
         point = found.point
@@ -415,7 +415,7 @@ class _Question:
         if verdict == "unknown":
             notes.append(
                 "no example was found; the bound is what is proved"
-                if found.finished
+                if not self._deadline.over
                 else "the time was over; give more --time or a smaller --box"
             )
         return tuple(notes)
@@ -429,7 +429,7 @@ class _Question:
         if not (first.labels and second.labels):
             return RowsFound(len(X), int((gap > explained).sum()), 0, 0, float(gap.max(initial=0)))
         differs = first.answers(X) != second.answers(X)
-        near = ~differs & (_margins(first, X) <= 2.0 * (search.rounding + gap) + search.ties)
+        near = ~differs & (margins(first, X) <= 2.0 * (search.rounding + gap) + search.ties)
         return RowsFound(
             len(X),
             int((gap > explained).sum()),
@@ -463,7 +463,8 @@ class _Question:
         first, second = self.ensembles
         if found.point is None:
             return f"{first.link} follows the sum in the first model, {second.link} in the second"
-        if found.pair is None:
+        pair = search.pair_at(point)
+        if pair is None:
             bases = [side.base for side in search.sides]
             if not np.allclose(bases[0], bases[1], rtol=1e-6, atol=0.0):
                 return f"the base values are {_numbers(bases[0])} and {_numbers(bases[1])}"
@@ -473,13 +474,13 @@ class _Question:
                     f"above {second.center:g} in the second"
                 )
             return f"the models have {first.trees} and {second.trees} trees, which do not match"
-        tree, there = found.pair
+        tree, there = pair
         place = f"tree {tree}" + (f" (tree {there} of the second)" if there != tree else "")
-        apart = path_apart(search.sides, found.pair, point)
+        apart = path_apart(search.sides, pair, point)
         if apart is None:
             return f"{place}: the leaves that both reach have other values"
         at, to = apart
-        place += f", node {at - search.sides[0].root(tree)}"
+        place += f", node {at - first.nodes.roots[tree]}"
         one, other = first.nodes, second.nodes
         if one.feature[at] != other.feature[to]:
             asked = [
@@ -492,7 +493,9 @@ class _Question:
             return f"{place}: a missing {name} goes left in one model and right in the other"
         if one.set[at] >= 0 or other.set[to] >= 0:
             return f"{place}: the category {value:g} of {name} goes left in one model only"
-        ends = search.sides[0].questions.last[at], search.sides[1].questions.last[to]
+        ends = tuple(
+            float(side.nodes.threshold[n]) for side, n in zip(search.sides, (at, to), strict=True)
+        )
         texts = tuple(_threshold(each, n) for each, n in ((first, at), (second, to)))
         why = self._why(at, to, ends, value)
         return f"{place}: {name} is compared with {texts[0]} and {texts[1]}{why}"
@@ -542,14 +545,6 @@ def _threshold(ensemble: Ensemble, node: int) -> str:
     near = np.float32(value)
     below = np.nextafter(near, np.float32(-np.inf))
     return repr(float(near) if float(near) <= value else float(below))
-
-
-def _margins(ensemble: Ensemble, X: Floats) -> Floats:
-    scores = ensemble.scores(X)
-    if scores.shape[1] == 1:
-        return np.abs(scores[:, 0] - ensemble.center)
-    ordered = np.sort(scores, axis=1)
-    return np.asarray(ordered[:, -1] - ordered[:, -2])
 
 
 def _lines(found: Comparison) -> list[str]:

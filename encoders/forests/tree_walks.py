@@ -29,13 +29,26 @@ def open_sides(
 
 
 @kernel
+def look_below(feature: Any, left: Any, right: Any, weights: Any, top: Any, last: Any) -> None:
+    """Find the greatest weights below each node, and the node after those below it."""
+    for node in range(len(feature) - 1, -1, -1):
+        if feature[node] < 0:
+            top[node], last[node] = weights[left[node]], node + 1
+        else:
+            top[node] = np.maximum(top[left[node]], top[right[node]])
+            last[node] = last[right[node]]
+
+
+@kernel
 def walk(
     feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, one: int, other: int,
-    first: Any, special: Any, less: Any, levels: int, out: Any,
+    first: Any, special: Any, less: Any, levels: int, last: Any, out: Any,
 ) -> int:  # fmt: skip
     """Write a tree in preorder; return its size, or -1.
 
-    Columns: -1 for a leaf, else 0; the node that asks; the right child; the leaves' rows.
+    Columns: -1 for a leaf, else 0; the node that asks; the right child; the leaves. With ``last``
+    of `look_below`, for two trees of one shape, nothing is asked below nodes of which neither is
+    below the other: these stand for leaves.
     """
     words = special.shape[1]
     low = np.empty((levels, len(first)), np.int32)
@@ -65,6 +78,12 @@ def walk(
             ends[level, k] = node
             if question < 0 and node >= 0 and feature[node] >= 0:
                 question = node
+        if len(last) > 0:
+            # The tree that is behind is asked first.
+            ahead = ends[level, 0] - one - ends[level, 1] + other
+            behind = ends[level, 1 if ahead > 0 else 0]
+            parts = last[behind] <= behind + abs(ahead)
+            question = behind if feature[behind] >= 0 and not parts else -1
         if question >= 0:
             if level + 1 == levels:
                 return -1
@@ -73,8 +92,7 @@ def walk(
             size += 1
         else:
             out[size, 0], out[size, 1], out[size, 2] = -1, 0, -1
-            out[size, 3] = left[ends[level, 0]]
-            out[size, 4] = left[ends[level, 1]] if ends[level, 1] >= 0 else -1
+            out[size, 3], out[size, 4] = ends[level, 0], ends[level, 1]
             size += 1
             while level > 0 and side[level - 1] == 1:
                 level -= 1
@@ -102,6 +120,24 @@ def walk(
             low[level, k] = max(low[level, k], low[level, v])
 
 
+@subroutine
+def reach(
+    feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, box: Any, bits: Any,
+    stack: Any, size: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Return a leaf below the last node of a stack, the first open question, and the new size."""
+    size -= 1
+    node, first = stack[size], -1
+    while feature[node] >= 0:
+        goes, stays = open_sides(box[0], box[1], bits, feature[node], cut[node], masks, mask[node])
+        if goes and stays:
+            first = node if first < 0 else first
+            stack[size] = right[node]
+            size += 1
+        node = left[node] if goes else right[node]
+    return node, node if first < 0 else first, size
+
+
 @kernel
 def refine(
     feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, weights: Any, box: Any,
@@ -118,25 +154,11 @@ def refine(
         size, is_first = 1, True
         stack[0] = at[t]
         while size > 0:
-            size -= 1
-            node = stack[size]
-            while feature[node] >= 0:
-                goes, stays = open_sides(
-                    box[0], box[1], bits, feature[node], cut[node], masks, mask[node]
-                )
-                if goes and stays:
-                    if is_first:
-                        at[t] = node
-                        is_first = False
-                    stack[size] = right[node]
-                    size += 1
-                    node = left[node]
-                elif goes:
-                    node = left[node]
-                else:
-                    node = right[node]
+            node, first, size = reach(
+                feature, cut, mask, left, right, masks, box, bits, stack, size
+            )
             if is_first:
-                at[t] = node
+                at[t] = first
                 is_first = False
             for k in range(columns):
                 top[t, k] = max(top[t, k], weights[left[node], k])
@@ -155,19 +177,8 @@ def weigh_splits(
             stack[0] = left[at[trees[i]]] if side == 0 else right[at[trees[i]]]
             size = 1
             while size > 0:
-                size -= 1
-                node = stack[size]
-                while feature[node] >= 0:
-                    goes, stays = open_sides(
-                        box[0], box[1], bits, feature[node], cut[node], masks, mask[node]
-                    )
-                    if goes and stays:
-                        stack[size] = right[node]
-                        size += 1
-                        node = left[node]
-                    elif goes:
-                        node = left[node]
-                    else:
-                        node = right[node]
+                node, _, size = reach(
+                    feature, cut, mask, left, right, masks, box, bits, stack, size
+                )
                 found[side] = max(found[side], weights[left[node], column])
         gains[i] = abs(found[0] - found[1])
