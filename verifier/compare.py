@@ -20,7 +20,7 @@ from leaveout.bab.forests.tree_comparison import (
     margins,
     path_apart,
     view_of,
-)
+)  # fmt: skip
 from leaveout.bab.forests.tree_comparison import Comparison as Search
 from leaveout.deadline import Deadline
 from leaveout.errors import TreesError
@@ -251,15 +251,9 @@ class _Question:
     """Two models, and the inputs they are compared on."""
 
     def __init__(
-        self,
-        one: Any,
-        other: Any,
-        X: Any,
-        box: Bounds | None,
-        missing: bool,
-        tolerance: float | None,
-        deadline: Deadline,
-    ) -> None:
+        self, one: Any, other: Any, X: Any, box: Bounds | None, missing: bool,
+        tolerance: float | None, deadline: Deadline,
+    ) -> None:  # fmt: skip
         self._given = one, other
         self.ensembles = _read(one), _read(other)
         self._tolerance, self._deadline = tolerance, deadline
@@ -355,9 +349,7 @@ class _Question:
         found = search.run(self._tolerance)
         rows = self._compare_rows(search, inputs)
         point = found.point
-        is_bare = (
-            first.link != second.link and view == View() and not (first.labels and second.labels)
-        )
+        is_bare = first.link != second.link and view.plain and not (first.labels and second.labels)
         if is_bare and point is None:
             point = domain.snap(np.zeros((1, first.features)))[0]
         example = None if point is None else self._example(search, view, found, point)
@@ -370,18 +362,10 @@ class _Question:
             )
         keeps = verdict == "refuted" or self._tolerance is not None
         return Comparison(
-            verdict,
-            inputs,
-            found.bound,
-            2.0 * found.bound + search.ties,
-            self._tolerance,
-            example if keeps or verdict == "unknown" else None,
-            rows,
-            notes,
-            None,
-            self._names,
+            verdict, inputs, found.bound, 2.0 * found.bound + search.ties, self._tolerance,
+            example if keeps or verdict == "unknown" else None, rows, notes, None, self._names,
             first.labels if second.labels else (),
-        )
+        )  # fmt: skip
 
     def _verdict(self, found: Difference, example: Example | None) -> str:
         if self._tolerance is None:
@@ -407,7 +391,7 @@ class _Question:
         elif bool(first.labels) != bool(second.labels):
             notes.append("one of the two has no labels, so that scores alone are compared")
         links = {each.link for each in self.ensembles}
-        if len(links) > 1 and self._view == View():
+        if len(links) > 1 and self._view.plain:
             notes.append(
                 f"scores are compared before {first.link} in the first model and {second.link} in "
                 "the second"
@@ -426,17 +410,12 @@ class _Question:
         X = self._rows.astype(np.float32).astype(np.float64) if inputs == "float32" else self._rows
         gap, explained = search.gaps(X)
         first, second = self.ensembles
-        if not (first.labels and second.labels):
-            return RowsFound(len(X), int((gap > explained).sum()), 0, 0, float(gap.max(initial=0)))
-        differs = first.answers(X) != second.answers(X)
-        near = ~differs & (margins(first, X) <= 2.0 * (search.rounding + gap) + search.ties)
-        return RowsFound(
-            len(X),
-            int((gap > explained).sum()),
-            int(differs.sum()),
-            int(near.sum()),
-            float(gap.max(initial=0.0)),
-        )
+        differs = near = np.zeros(len(X), bool)
+        if first.labels and second.labels:
+            differs = first.answers(X) != second.answers(X)
+            near = ~differs & (margins(first, X) <= 2.0 * (search.rounding + gap) + search.ties)
+        counts = (int(each.sum()) for each in (gap > explained, differs, near))
+        return RowsFound(len(X), *counts, float(gap.max(initial=0.0)))
 
     def _example(self, search: Search, view: View, found: Difference, point: Floats) -> Example:
         scores = [each.scores(point[None]) for each in self.ensembles]
@@ -484,7 +463,8 @@ class _Question:
         one, other = first.nodes, second.nodes
         if one.feature[at] != other.feature[to]:
             asked = [
-                self._name_question(nodes.feature[node]) for nodes, node in ((one, at), (other, to))
+                f"asks for {self._names[each]}" if each >= 0 else "has a leaf"
+                for each in (one.feature[at], other.feature[to])
             ]
             return f"{place}: the first model {asked[0]}, the second {asked[1]}"
         feature = int(one.feature[at])
@@ -493,14 +473,14 @@ class _Question:
             return f"{place}: a missing {name} goes left in one model and right in the other"
         if one.set[at] >= 0 or other.set[to] >= 0:
             return f"{place}: the category {value:g} of {name} goes left in one model only"
-        ends = tuple(
-            float(side.nodes.threshold[n]) for side, n in zip(search.sides, (at, to), strict=True)
-        )
-        texts = tuple(_threshold(each, n) for each, n in ((first, at), (second, to)))
+        ends = [float(side.nodes.threshold[n]) for side, n in zip(search.sides, apart, strict=True)]
         why = self._why(at, to, ends, value)
-        return f"{place}: {name} is compared with {texts[0]} and {texts[1]}{why}"
+        return (
+            f"{place}: {name} is compared with {_threshold(first, at)} and "
+            f"{_threshold(second, to)}{why}"
+        )
 
-    def _why(self, at: int, to: int, ends: tuple[float, float], value: float) -> str:
+    def _why(self, at: int, to: int, ends: Sequence[float], value: float) -> str:
         first, second = self.ensembles
         one, other = float(first.nodes.threshold[at]), float(second.nodes.threshold[to])
         if first.rounds_inputs != second.rounds_inputs:
@@ -516,9 +496,6 @@ class _Question:
         ):
             return ": < in one model is <= in the other"
         return ""
-
-    def _name_question(self, feature: int) -> str:
-        return f"asks for {self._names[feature]}" if feature >= 0 else "has a leaf"
 
 
 def _read(given: Any) -> Ensemble:
@@ -551,12 +528,10 @@ def _lines(found: Comparison) -> list[str]:
     """Return the answer on one screen."""
     tolerance = found.tolerance
     asked = "equal" if tolerance is None else f"equal up to {tolerance:g}"
-    said = {"proved": "proved", "refuted": "refuted", "unknown": "unknown"}[found.verdict]
-    of = f"for every {found.inputs} input"
-    lines = [f"{said:<10}{asked} {of}"]
-    lines.append(
-        f"{'scores':<10}differ by at most {found.difference:.3g}, rounding of sums included"
-    )
+    lines = [
+        f"{found.verdict:<10}{asked} for every {found.inputs} input",
+        f"{'scores':<10}differ by at most {found.difference:.3g}, rounding of sums included",
+    ]
     example = found.example
     if example is None and found.verdict == "proved" and found.labels:
         lines.append(

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -139,55 +139,25 @@ class Inputs:
         return replace(nodes, threshold=threshold, set=np.where(at, -1, nodes.set))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
-    """How the scores of two ensembles become comparable.
+    """How the scores of two ensembles become comparable: each times a matrix of its own."""
 
-    Each has its scores multiplied by ``scale``; ``column`` -1 means all scores, 0 or more one of
-    them, and -2 the second less the first.
-    """
-
-    column: tuple[int, int] = (-1, -1)
-    scale: tuple[float, float] = (1.0, 1.0)
+    factors: tuple[Floats, Floats]  # shape (own scores, scores) each
+    plain: bool  # whether scores are compared as they are
+    slack: float = 0.0  # how far comparable scores can be from what they stand for
 
     def of(self, which: int, values: Floats) -> Floats:
         """Return values or scores of one of the two, shape (rows, scores)."""
-        column = self.column[which]
-        if column >= 0:
-            values = values[:, column : column + 1]
-        elif column == -2:
-            values = values[:, 1:2] - values[:, :1]
-        return values * self.scale[which]
-
-    def rounding(self, which: int, ensemble: Ensemble) -> Floats:
-        """Return how far the scores can be from their exact values."""
-        found, column = ensemble.rounding(), self.column[which]
-        if column >= 0:
-            # Both scores sum to a number, up to this.
-            found = found[column : column + 1] + _NEAR
-        elif column == -2:
-            found = found.sum(keepdims=True)
-        return np.asarray(found * self.scale[which])
+        return np.asarray(values @ self.factors[which])
 
 
-@dataclass(frozen=True, eq=False)
-class Difference:
-    """What was found of two ensembles over some inputs.
+class Difference(NamedTuple):
+    """What was found of two ensembles over some inputs."""
 
-    Attributes
-    ----------
-    same : bool
-        Whether it is proved that each input reaches leaves in both that are equal up to rounding.
-    bound : float
-        The scores are proved to differ by no more, rounding included.
-    point : ndarray of float64, shape (features,), or None
-        An input where the leaves that are reached differ by more than rounding explains, or
-        answers differ.
-    """
-
-    same: bool
-    bound: float
-    point: Floats | None
+    same: bool  # whether it is proved that each input reaches leaves equal up to rounding
+    bound: float  # the scores are proved to differ by no more, rounding included
+    point: Floats | None  # where leaves differ by more than rounding explains, or answers differ
 
 
 class _BeyondError(Exception):
@@ -222,8 +192,9 @@ class Comparison:
         for side in self.sides:
             most = np.maximum.reduceat(np.abs(side.nodes.values), side.first_leaves()[:-1])
             self._magnitude = self._magnitude + most.sum(axis=0)
-        parts = [view.rounding(which, each) for which, each in enumerate(ensembles)]
-        self._rounding = np.asarray(parts[0] + parts[1])
+        self._rounding = np.full(len(self._alone), view.slack)
+        for each, factors in zip(ensembles, view.factors, strict=True):
+            self._rounding += each.rounding() @ np.abs(factors)
         self.rounding = float(self._rounding.max())
         """How far the rounding of both sums can move their difference."""
 
@@ -298,12 +269,13 @@ class Comparison:
     @property
     def ties(self) -> float:
         """How close labels can be for the libraries to answer either, whatever the scores."""
-        ties = [
-            each.tie * scale for each, scale in zip(self._ensembles, self._view.scale, strict=True)
-        ]
-        single = all(len(each.base) == 1 for each in self._ensembles)
-        centers = [each.center for each in self._ensembles]
-        return sum(ties) + (abs(centers[0] - centers[1]) if single else 0.0)
+        one, other = self._ensembles
+        ties = (
+            each.tie * float(np.abs(factors).max())
+            for each, factors in zip(self._ensembles, self._view.factors, strict=True)
+        )
+        single = len(one.base) == len(other.base) == 1
+        return sum(ties) + (abs(one.center - other.center) if single else 0.0)
 
     def gaps(self, X: Floats) -> tuple[Floats, Floats]:
         """Return how far exact sums are apart at inputs, and what rounding of leaves explains."""
@@ -490,34 +462,31 @@ def margins(ensemble: Ensemble, X: Floats) -> Floats:
 
 def view_of(one: Ensemble, other: Ensemble) -> View | None:
     """Return how the scores of two ensembles compare; None if they do not."""
-    sizes = len(one.base), len(other.base)
-    links = one.link, other.link
+    sizes, links = (len(one.base), len(other.base)), (one.link, other.link)
+    mixed = sizes[0] != sizes[1] or (sizes[0] == 1 and set(links) == {"sigmoid", "softmax"})
+    # Of one score s a softmax is of -s and s.
+    first, second = (
+        np.eye(size) * (2.0 if mixed and size == 1 and link == "softmax" else 1.0)
+        for size, link in zip(sizes, links, strict=True)
+    )
     if sizes[0] == sizes[1]:
-        if sizes[0] == 1 and set(links) == {"sigmoid", "softmax"}:
-            # Of one score s a softmax is of -s and s.
-            return View(scale=tuple(2.0 if each == "softmax" else 1.0 for each in links))  # type: ignore[arg-type]
-        return View()
+        return View((first, second), not mixed)
     if sorted(sizes) != [1, 2]:
         return None
     two = sizes.index(2)
-    scales = [
-        2.0 if link == "softmax" and size == 1 else 1.0
-        for link, size in zip(links, sizes, strict=True)
-    ]
+    total = 2.0 * (one, other)[1 - two].center
     if links[two] == "softmax":
-        columns = [-2 if size == 2 else -1 for size in sizes]
-    elif _sums_to((one, other)[two], 2.0 * (one, other)[1 - two].center):
-        columns = [1 if size == 2 else -1 for size in sizes]
+        column, slack = np.array([[-1.0], [1.0]]), 0.0
+    elif _sums_to((one, other)[two], total):
+        column, slack = np.array([[0.0], [1.0]]), _NEAR * max(1.0, abs(total))
     else:
         return None
-    return View((columns[0], columns[1]), (scales[0], scales[1]))
+    return View((first, column) if two else (column, second), plain=False, slack=slack)
 
 
 def _sums_to(ensemble: Ensemble, total: float) -> bool:
     """Return whether both scores of every input sum to a number, so that one tells the other."""
-    nodes = ensemble.nodes
-    sums = nodes.values.sum(axis=1)
-    first = np.concatenate(([0], np.cumsum(nodes.feature < 0)))[nodes.roots[:-1]]
+    sums, first = ensemble.nodes.values.sum(axis=1), ensemble.first_leaves()[:-1]
     low, high = np.minimum.reduceat(sums, first).sum(), np.maximum.reduceat(sums, first).sum()
     base = float(ensemble.base.sum())
     ends = np.array([low + base, high + base]) / ensemble.divisor
