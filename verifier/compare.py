@@ -16,7 +16,6 @@ from leaveout.bab.forests.tree_comparison import (
     LARGEST,
     Difference,
     Inputs,
-    View,
     margins,
     path_apart,
     view_of,
@@ -265,12 +264,13 @@ class _Question:
             )
         names = first.names or second.names
         self._names = names or tuple(f"feature {at}" for at in range(first.features))
-        self._view = view_of(first, second)
-        if self._view is None or len(first.labels) != len(second.labels) != 0 != len(first.labels):
+        view = view_of(first, second)
+        if view is None or len(first.labels) != len(second.labels) != 0 != len(first.labels):
             raise TreesError(
                 f"the first model has {_shape(first)} and the second {_shape(second)}; compare "
                 "models with the same outputs"
             )
+        self._view = view
         self._rows = None if X is None else np.asarray(X, np.float64)
         if self._rows is not None and (
             self._rows.ndim != 2 or self._rows.shape[1] != first.features
@@ -333,8 +333,6 @@ class _Question:
     def answer(self, inputs: str, *, gaps: bool = True) -> Comparison:
         """Return what is found over float32 or float64 inputs, with or without missing values."""
         first, second = self.ensembles
-        view = self._view
-        assert view is not None
         single = inputs == "float32"
         low, high = self._low.copy(), self._high.copy()
         if single:
@@ -345,14 +343,16 @@ class _Question:
         # A column without any value cannot but be missing.
         missing = self._missing & (gaps | (low > high))
         domain = Inputs.of(self.ensembles, low, high, missing, single=single)
-        search = Search(self.ensembles, view, domain, self._deadline, rows=self._rows)
+        search = Search(self.ensembles, self._view, domain, self._deadline, rows=self._rows)
         found = search.run(self._tolerance)
         rows = self._compare_rows(search, inputs)
         point = found.point
-        is_bare = first.link != second.link and view.plain and not (first.labels and second.labels)
+        is_bare = (
+            first.link != second.link and self._view.plain and not (first.labels and second.labels)
+        )
         if is_bare and point is None:
             point = domain.snap(np.zeros((1, first.features)))[0]
-        example = None if point is None else self._example(search, view, found, point)
+        example = None if point is None else self._example(search, found, point)
         verdict = "refuted" if is_bare else self._verdict(found, example)
         notes = self._notes(found, verdict)
         if example is not None and not all(each.expected for each in example.replays):
@@ -414,12 +414,12 @@ class _Question:
         if first.labels and second.labels:
             differs = first.answers(X) != second.answers(X)
             near = ~differs & (margins(first, X) <= 2.0 * (search.rounding + gap) + search.ties)
-        counts = (int(each.sum()) for each in (gap > explained, differs, near))
-        return RowsFound(len(X), *counts, float(gap.max(initial=0.0)))
+        counts = [int(each.sum()) for each in (gap > explained, differs, near)]
+        return RowsFound(len(X), counts[0], counts[1], counts[2], float(gap.max(initial=0.0)))
 
-    def _example(self, search: Search, view: View, found: Difference, point: Floats) -> Example:
+    def _example(self, search: Search, found: Difference, point: Floats) -> Example:
         scores = [each.scores(point[None]) for each in self.ensembles]
-        seen = [view.of(which, each)[0] for which, each in enumerate(scores)]
+        seen = [self._view.of(which, each)[0] for which, each in enumerate(scores)]
         answers = [
             each.labels[int(each.answers(point[None])[0])] if each.labels else ""
             for each in self.ensembles

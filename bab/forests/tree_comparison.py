@@ -33,12 +33,12 @@ _NEAR = 2.0**-21
 _BASE_NEAR = 2.0**-20
 _PAD = 2.0**-48
 """Far above the float64 rounding of the sums here, as a share of the magnitudes summed."""
-_MOST_NODES = 2**22
+_MOST_NODES = 2**23
 """Nodes of pairs of trees, all together, where there is room for more than the least."""
 _ROOM = 8
-_BOXES = 64
+_BOXES = 24
 _POINTS = 32
-_POOL = 1024
+_POOL = 512
 _AT_ONCE = 2**22
 
 
@@ -108,8 +108,8 @@ class Inputs:
             Choices(np.array([at]), values[:, None], exact=True)
             for at, values in self.categories.items()
         ]
-        ends = (np.where(self.always_missing, 0.0, each) for each in (self.low, self.high))
-        return Box(*ends, tuple(choices))
+        low, high = (np.where(self.always_missing, 0.0, each) for each in (self.low, self.high))
+        return Box(low, high, tuple(choices))
 
     def down(self, values: Floats) -> Floats:
         """Return the greatest numbers that are inputs and at most some values."""
@@ -209,23 +209,18 @@ class Comparison:
 
     def run(self, tolerance: float | None = None) -> Difference:
         """Compare; with a tolerance the bound is lowered to it if time allows."""
-        pool = self._pool()
-        same, point = False, None
-        for coarse in (True, False) if tolerance is None else (False,):
-            sums = self._encode(coarse=coarse)
-            base = np.abs(sums.constant[: len(self._magnitude)])
-            near = bool((base <= _BASE_NEAR * self._magnitude).all())
-            same = near and not self._leaf_gaps(sums).any()
-            if same and self._answers_apart():
-                same = False
-                answers = [each.answers(pool) for each in self._ensembles]
-                apart = np.flatnonzero(answers[0] != answers[1])
-                point = pool[apart[0]] if len(apart) else None
-            elif not same:
-                point = self._find_point(tolerance, pool, sums)
-            # Leaves below nodes at which inputs part may be equal.
-            if same or point is not None or self._deadline.over:
-                break
+        pool, sums, point = self._pool(), self._encode(), None
+        base = np.abs(sums.constant[: len(self._magnitude)])
+        same = not self._leaf_gaps(sums).any() and bool(
+            (base <= _BASE_NEAR * self._magnitude).all()
+        )
+        if same and self._answers_apart():
+            same = False
+            answers = [each.answers(pool) for each in self._ensembles]
+            apart = np.flatnonzero(answers[0] != answers[1])
+            point = pool[apart[0]] if len(apart) else None
+        elif not same:
+            point = self._find_point(tolerance, pool, sums)
         bounds = self._bounds(sums)
         if tolerance is not None and (point is None or self.gaps(point[None])[0][0] <= tolerance):
             try:
@@ -234,7 +229,7 @@ class Comparison:
                 point = found.args[0]
         return Difference(same, float(bounds.max()), point)
 
-    def _encode(self, *, coarse: bool) -> Sums:
+    def _encode(self) -> Sums:
         """Return both differences of each score, with trees of pairs of leaves, and each sum."""
         forms = [
             Form((), ((0, score, one), (1, score, other)))
@@ -246,7 +241,7 @@ class Comparison:
         room = max(_ROOM, _MOST_NODES // (nodes * len(self._magnitude)))
         sums = encode(
             [Applied(side, 0) for side in self.sides], [self._inputs.box], forms, (), (), [absent],
-            Pairing(room, tuple(self._pairs), coarse),
+            Pairing(room, self._pairs),
         )  # fmt: skip
         pad = self._rounding + _PAD * self._magnitude * (1 + len(self._pairs))
         alone = np.concatenate((self._alone, -self._alone, 0.0 * pad))
@@ -258,7 +253,7 @@ class Comparison:
         gap = np.maximum(one, other)
         # The greater of two magnitudes is half of what sum and difference have together.
         explained = _NEAR * (gap + np.abs(both)) / 2.0 + 2.0**-140
-        return np.where(gap > explained, gap, 0.0).max(axis=1)
+        return np.asarray(np.where(gap > explained, gap, 0.0).max(axis=1))
 
     def _bounds(self, sums: Sums) -> Floats:
         """Return what differences are at most, shape (forms,)."""
@@ -300,7 +295,7 @@ class Comparison:
         order = np.flatnonzero(gap)[np.argsort(-gap[gap > 0], kind="stable")]
         rest = self._rng.permutation(order[_BOXES:])[:_BOXES]
         nodes = np.flatnonzero(sums.trees.feature < 0)[np.concatenate((order[:_BOXES], rest))]
-        X = np.concatenate((starts, *(_fill(self._inputs, sums, at, starts) for at in nodes)))
+        X = np.concatenate((pool, *(_fill(self._inputs, sums, at, starts) for at in nodes)))
         gap, explained = self.gaps(X)
         X, gap = X[gap > explained], gap[gap > explained]
         if not len(X):
@@ -309,7 +304,7 @@ class Comparison:
         if tolerance is None and self._has_labels:
             answers = [each.answers(X) for each in self._ensembles]
             best = int(np.lexsort((gap, answers[0] != answers[1]))[-1])
-        return X[best]
+        return np.asarray(X[best])
 
     def _answers_apart(self) -> bool:
         """Return whether equal scores can have answers that differ."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from leaveout.arrays import Bools, Floats
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.forests.cells import Cells, Codes, Longs, cut_box
-from leaveout.encoders.forests.tree_walks import look_below, walk
+from leaveout.encoders.forests.tree_walks import walk
 from leaveout.encoders.query import Form
 from leaveout.errors import SpecError
 from leaveout.kernel.trees import Ensemble
@@ -36,13 +36,10 @@ class Applied:
 
 @dataclass(frozen=True)
 class Pairing:
-    """How trees of two applications become trees of pairs of leaves."""
+    """Which trees of two applications become trees of pairs of leaves."""
 
     room: int = 8  # they may have so many times the nodes of both; else they are bounded singly
-    trees: tuple[tuple[int, int], ...] | None = (
-        None  # of two applications, -1 for none; or in order
-    )
-    coarse: bool = False  # where inputs part in trees of one shape, all leaves below are one
+    trees: Sequence[tuple[int, int]] = ()  # -1 for none; if empty, those in the same place
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,37 +404,34 @@ def _pair(
     starts = np.cumsum([0, *(each.ensemble.trees for each in applied)])
     jobs, together = list[tuple[int, int]](), set[tuple[int, int]]()
     for pair in pairing.trees or ():
-        one, *more = (int(starts[a]) + t for a, t in enumerate(pair) if t >= 0)
-        jobs.append((one, *more) if more else (one, -1))
+        one, other = (int(starts[a]) + t if t >= 0 else -1 for a, t in enumerate(pair))
+        jobs.append((one, other) if one >= 0 else (other, -1))
     for a, b in () if pairing.trees else _partners(applied, factor):
         one, other = int(starts[a]), -1 if b < 0 else int(starts[b])
         jobs += [(one + t, -1 if b < 0 else other + t) for t in range(applied[a].ensemble.trees)]
         together.add((a, b))
-    top, last = np.empty((len(trees.feature), weights.shape[1])), np.empty_like(trees.left)
-    look_below(trees.feature, trees.left, trees.right, weights, top, last)
     made: list[tuple[NDArray[np.int64], Floats]] = []
     for one, other in jobs:
-        parts = [slice(*trees.roots[t : t + 2].tolist()) for t in (one, other) if t >= 0]
-        most = pairing.room * sum(part.stop - part.start for part in parts)
-        shapes = [trees.feature[part].tobytes() for part in parts]
-        alike = pairing.coarse and other >= 0 and shapes[0] == shapes[1]
-        found = _product(trees, one, other, domain, most, last if alike else last[:0])
+        room = pairing.room * sum(
+            int(trees.roots[t + 1] - trees.roots[t]) for t in (one, other) if t >= 0
+        )
+        found = _product(trees, one, other, domain, room)
         if found is None and other >= 0:
             a, b = (int(np.searchsorted(starts, t, side="right")) - 1 for t in (one, other))
             together.discard((a, b))
             for t in (one, other):
-                single = _product(trees, t, -1, domain, most, last[:0])
+                single = _product(trees, t, -1, domain, room)
                 if single is None:
                     raise SpecError("a tree is too deep to be searched")
-                made.append((single, top[single[single[:, 0] < 0, 3]]))
+                made.append((single, weights[single[single[:, 0] < 0, 3]]))
             continue
         if found is None:
             raise SpecError("a tree is too deep to be searched")
         leaf = found[:, 0] < 0
-        total = top[found[leaf, 3]]
+        total = weights[found[leaf, 3]].copy()
         if other >= 0:
-            total += top[found[leaf, 4]]
-            _keep_signs(applied, trees.left[found[leaf, 3:]], total, rows, signs)
+            total += weights[found[leaf, 4]]
+            _keep_signs(applied, found[leaf], total, rows, signs)
         if total.any() or not made:
             made.append((found, total))
     return _concatenate(trees, made), np.concatenate([each for _, each in made]), together
@@ -470,7 +464,7 @@ def _keep_signs(
         if sign is not None:
             a, b, score, factor = sign
             values = applied[a].ensemble.nodes.values[:, score]
-            greater = values[pairs[:, 0] - rows[a]] - values[pairs[:, 1] - rows[b]]
+            greater = values[pairs[:, 3] - rows[a]] - values[pairs[:, 4] - rows[b]]
             total[(greater * factor > 0) & (total[:, k] <= 0), k] = _LEAST
 
 
@@ -490,7 +484,7 @@ def _concatenate(trees: Questions, made: list[tuple[NDArray[np.int64], Floats]])
 
 
 def _product(
-    trees: Questions, one: int, other: int, domain: Domain, room: int, last: Longs
+    trees: Questions, one: int, other: int, domain: Domain, room: int
 ) -> NDArray[np.int64] | None:
     """Return the pairs of leaves of two trees that an input reaches, as a tree; None if too many.
 
@@ -505,6 +499,6 @@ def _product(
     )
     size = walk(
         trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
-        int(trees.roots[one]), second, *domain, min(levels, 512), last, out,
+        int(trees.roots[one]), second, *domain, min(levels, 512), out,
     )  # fmt: skip
     return None if size < 0 else out[:size].copy()

@@ -29,26 +29,13 @@ def open_sides(
 
 
 @kernel
-def look_below(feature: Any, left: Any, right: Any, weights: Any, top: Any, last: Any) -> None:
-    """Find the greatest weights below each node, and the node after those below it."""
-    for node in range(len(feature) - 1, -1, -1):
-        if feature[node] < 0:
-            top[node], last[node] = weights[left[node]], node + 1
-        else:
-            top[node] = np.maximum(top[left[node]], top[right[node]])
-            last[node] = last[right[node]]
-
-
-@kernel
 def walk(
     feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, one: int, other: int,
-    first: Any, special: Any, less: Any, levels: int, last: Any, out: Any,
+    first: Any, special: Any, less: Any, levels: int, out: Any,
 ) -> int:  # fmt: skip
     """Write a tree in preorder; return its size, or -1.
 
-    Columns: -1 for a leaf, else 0; the node that asks; the right child; the leaves. With ``last``
-    of `look_below`, for two trees of one shape, nothing is asked below nodes of which neither is
-    below the other: these stand for leaves.
+    Columns: -1 for a leaf, else 0; the node that asks; the right child; the leaves' rows.
     """
     words = special.shape[1]
     low = np.empty((levels, len(first)), np.int32)
@@ -78,12 +65,6 @@ def walk(
             ends[level, k] = node
             if question < 0 and node >= 0 and feature[node] >= 0:
                 question = node
-        if len(last) > 0:
-            # The tree that is behind is asked first.
-            ahead = ends[level, 0] - one - ends[level, 1] + other
-            behind = ends[level, 1 if ahead > 0 else 0]
-            parts = last[behind] <= behind + abs(ahead)
-            question = behind if feature[behind] >= 0 and not parts else -1
         if question >= 0:
             if level + 1 == levels:
                 return -1
@@ -92,7 +73,8 @@ def walk(
             size += 1
         else:
             out[size, 0], out[size, 1], out[size, 2] = -1, 0, -1
-            out[size, 3], out[size, 4] = ends[level, 0], ends[level, 1]
+            out[size, 3] = left[ends[level, 0]]
+            out[size, 4] = left[ends[level, 1]] if ends[level, 1] >= 0 else -1
             size += 1
             while level > 0 and side[level - 1] == 1:
                 level -= 1
