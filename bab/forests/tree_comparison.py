@@ -373,6 +373,8 @@ class Comparison:
                 Target(own, np.zeros(1, bool), 1), partial(replay, form), floor=tolerance,
                 deadline=Deadline.after(self._deadline.share(len(over) - number)),
             ).run()  # fmt: skip
+            if found.interrupted:
+                raise KeyboardInterrupt
             bounds[form] = min(bounds[form], found.upper)
 
 
