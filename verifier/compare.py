@@ -279,26 +279,26 @@ class _Question:
                 f"the rows have the shape {self._rows.shape}, but the models read "
                 f"{first.features} features; drop other columns"
             )
-        self._of_rows: Bools = np.zeros(first.features, bool)
-        self._low, self._high, self._missing = self._ends(box or {}, missing)
+        self._missing = missing
+        self._box = {self._place(name): ends for name, ends in (box or {}).items()}
 
-    def _ends(self, box: Bounds, missing: bool) -> tuple[Floats, Floats, Bools]:
+    def _inputs(self, *, single: bool, gaps: bool) -> Inputs:
+        """Return the inputs of the box and the range of rows, with or without missing values."""
         size = self.ensembles[0].features
         low, high = np.full(size, -LARGEST), np.full(size, LARGEST)
-        absent: Bools = np.full(size, missing)
+        absent: Bools = np.full(size, self._missing)
         if self._rows is not None and len(self._rows):
-            gaps = np.isnan(self._rows)
-            absent = np.asarray(gaps.any(axis=0))
-            known = ~gaps.all(axis=0)
-            low[known] = np.nanmin(self._rows[:, known], axis=0)
-            high[known] = np.nanmax(self._rows[:, known], axis=0)
-            low[~known], high[~known] = 1.0, 0.0
-            self._of_rows |= known
-        for name, ends in box.items():
-            at = self._place(name)
+            # The range of rows is that of the rows as float32, too.
+            rows = self._rows
+            seen = np.concatenate((rows, rows.astype(np.float32))) if single else rows
+            absent, none = np.isnan(rows).any(axis=0), np.isnan(rows).all(axis=0)
+            low = np.where(none, 1.0, np.fmin.reduce(seen, axis=0))
+            high = np.where(none, 0.0, np.fmax.reduce(seen, axis=0))
+        for at, ends in self._box.items():
             low[at], high[at], absent[at] = ends[0], ends[1], False
-            self._of_rows[at] = False
-        return low, high, absent
+        # A column without any value cannot but be missing.
+        missing = absent & (gaps | (low > high))
+        return Inputs.of(self.ensembles, low, high, missing, single=single)
 
     def _place(self, name: str | int) -> int:
         if isinstance(name, str) and name in self._names:
@@ -333,16 +333,7 @@ class _Question:
     def answer(self, inputs: str, *, gaps: bool = True) -> Comparison:
         """Return what is found over float32 or float64 inputs, with or without missing values."""
         first, second = self.ensembles
-        single = inputs == "float32"
-        low, high = self._low.copy(), self._high.copy()
-        if single:
-            # The range of rows is that of the rows as float32.
-            at = self._of_rows
-            low[at] = np.minimum(low[at], low[at].astype(np.float32))
-            high[at] = np.maximum(high[at], high[at].astype(np.float32))
-        # A column without any value cannot but be missing.
-        missing = self._missing & (gaps | (low > high))
-        domain = Inputs.of(self.ensembles, low, high, missing, single=single)
+        domain = self._inputs(single=inputs == "float32", gaps=gaps)
         search = Search(self.ensembles, self._view, domain, self._deadline, rows=self._rows)
         found = search.run(self._tolerance)
         rows = self._compare_rows(search, inputs)
