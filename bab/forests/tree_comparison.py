@@ -210,10 +210,9 @@ class Comparison:
     def run(self, tolerance: float | None = None) -> Difference:
         """Compare; with a tolerance the bound is lowered to it if time allows."""
         pool, sums, point = self._pool(), self._encode(), None
-        base = np.abs(sums.constant[: len(self._magnitude)])
-        same = not self._leaf_gaps(sums).any() and bool(
-            (base <= _BASE_NEAR * self._magnitude).all()
-        )
+        bounds, base = self._bounds(sums), np.abs(sums.constant[: len(self._magnitude)])
+        same = bool(np.isfinite(bounds).all() and (base <= _BASE_NEAR * self._magnitude).all())
+        same = same and not self._leaf_gaps(sums).any()
         if same and self._answers_apart():
             same = False
             answers = [each.answers(pool) for each in self._ensembles]
@@ -221,7 +220,6 @@ class Comparison:
             point = pool[apart[0]] if len(apart) else None
         elif not same:
             point = self._find_point(tolerance, pool, sums)
-        bounds = self._bounds(sums)
         if tolerance is not None and (point is None or self.gaps(point[None])[0][0] <= tolerance):
             try:
                 self._search(sums, bounds, tolerance)
@@ -256,10 +254,12 @@ class Comparison:
         return np.asarray(np.where(gap > explained, gap, 0.0).max(axis=1))
 
     def _bounds(self, sums: Sums) -> Floats:
-        """Return what differences are at most, shape (forms,)."""
+        """Return what differences are at most, shape (forms,); infinite if sums may overflow."""
         leaf = np.concatenate(([0], np.cumsum(sums.trees.feature < 0)))[sums.trees.roots[:-1]]
         most = sums.constant + np.maximum.reduceat(sums.weights, leaf).sum(axis=0) + sums.padding
-        return np.asarray(most[: 2 * len(self._magnitude)])
+        return np.where(np.isfinite(np.tile(self._magnitude, 3)), most, np.inf)[
+            : 2 * len(self._magnitude)
+        ]
 
     @property
     def ties(self) -> float:
@@ -362,7 +362,7 @@ class Comparison:
                 raise _BeyondError(x)
             return found
 
-        over = np.flatnonzero(bounds > tolerance)
+        over = np.flatnonzero((bounds > tolerance) & np.isfinite(bounds))
         for number, form in enumerate(over.tolist()):
             own = replace(
                 sums, weights=sums.weights[:, [form]], slopes=sums.slopes[[form]],

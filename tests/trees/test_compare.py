@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import lightgbm
 import numpy as np
@@ -93,6 +94,21 @@ def test_a_bound_holds_where_pairs_of_trees_have_no_room(monkeypatch):
         gap = exact_gap(one, other, all_cells(one, other, single=True)).max()
         assert found.difference >= gap
         assert found.verdict == "refuted" or (tolerance is not None and gap <= tolerance)
+
+
+@pytest.mark.parametrize("tolerance", [None, 1.0])
+@pytest.mark.parametrize("factor", [0.6, -1.0])
+def test_sums_that_overflow_prove_nothing(monkeypatch, tolerance, factor):
+    monkeypatch.setattr(comparing, "_read", lambda each: each)
+    monkeypatch.setattr(comparing, "replay", lambda *given: None)
+    one = random_ensemble(np.random.default_rng(0), trees=1, depth=2)
+    huge = replace(one.nodes, values=np.full_like(one.nodes.values, 1.5e308))
+    one = replace(one, nodes=huge)
+    other = replace(one, nodes=replace(huge, values=huge.values * factor))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = compare(one, other, tolerance=tolerance)
+    assert found.verdict != "proved"
+    assert found.difference == np.inf
 
 
 def test_a_column_without_values_has_none_in_the_example(files):
