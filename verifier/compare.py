@@ -291,7 +291,7 @@ class _Question:
             # The range of rows is that of the rows as float32, too.
             rows = self._rows
             seen = np.concatenate((rows, rows.astype(np.float32))) if single else rows
-            absent, none = np.isnan(rows).any(axis=0), np.isnan(rows).all(axis=0)
+            absent, none = np.asarray(np.isnan(rows).any(axis=0)), np.isnan(rows).all(axis=0)
             low = np.where(none, 1.0, np.fmin.reduce(seen, axis=0))
             high = np.where(none, 0.0, np.fmax.reduce(seen, axis=0))
         for at, ends in self._box.items():
