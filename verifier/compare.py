@@ -30,6 +30,7 @@ from leaveout.models.table import number
 from leaveout.models.train.encoding import is_missing_value
 from leaveout.models.trees.reading import of_model, read_trees
 from leaveout.verifier.library_replay import Replay, replay
+from leaveout.verifier.warm_up import warm
 
 Bounds = Mapping[str | int, tuple[float, float]]
 """The least and greatest value of features, by name or by number from 0."""
@@ -195,6 +196,7 @@ def compare(
         raise TreesError(f"inputs {inputs!r}: expected float32 or float64")
     if tolerance is not None and not tolerance >= 0:
         raise TreesError(f"tolerance {tolerance}: expected 0 or more")
+    warm(("tree_claims",))  # what is compiled first does not count towards the time
     question = _Question(one, other, X, box, missing, tolerance, Deadline.after(seconds))
     found = question.answer_gaps(inputs or "float32")
     reads_doubles = not all(each.rounds_inputs for each in question.ensembles)
