@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.encoders.box import Box
 from leaveout.kernel.forest_file import before_rounding
-from leaveout.models.forest.family import ForestFamily
-from leaveout.models.forest.scored import ScoredForest, ScoredTree
+
+if TYPE_CHECKING:
+    # Trees from files are searched without scikit-learn.
+    from leaveout.models.forest.family import ForestFamily
+    from leaveout.models.forest.scored import ScoredForest, ScoredTree
 
 Codes = NDArray[np.int32]
 
@@ -301,9 +305,10 @@ def _pad_forest(forest: ScoredForest, count: int, columns: Longs, labels: int) -
         shares = np.zeros((len(tree.feature), labels))
         shares[:, columns] = tree.shares
         _check_shares(tree.shares[tree.feature < 0])
-        trees.append(ScoredTree(tree.feature, tree.threshold, tree.left, tree.right, shares))
+        trees.append(replace(tree, shares=shares))
     none = np.full(1, -1, np.int32)
-    zeros = ScoredTree(none, np.zeros(1), none, none, np.zeros((1, labels)))
+    zeros = replace(trees[0], feature=none, threshold=np.zeros(1), left=none, right=none,
+                    shares=np.zeros((1, labels)))  # fmt: skip
     return trees + [zeros] * (count - len(trees))
 
 
