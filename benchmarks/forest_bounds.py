@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab.forests import Question, search_forests
+from leaveout.bab.forests.search import Question, search_forests
 from leaveout.cores import cores
 from leaveout.encoders import Box, Choices
 from leaveout.models.forest import DareForestClassifier

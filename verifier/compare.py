@@ -12,9 +12,15 @@ import msgspec
 import numpy as np
 
 from leaveout.arrays import Bools, Floats
-from leaveout.bab.trees.comparing import Comparison as Search
-from leaveout.bab.trees.comparing import Difference, View, path_apart, view_of
-from leaveout.bab.trees.domain import LARGEST, make_domain
+from leaveout.bab.forests.tree_comparison import (
+    LARGEST,
+    Difference,
+    Inputs,
+    margins,
+    path_apart,
+    view_of,
+)  # fmt: skip
+from leaveout.bab.forests.tree_comparison import Comparison as Search
 from leaveout.deadline import Deadline
 from leaveout.errors import TreesError
 from leaveout.exit_codes import ExitCode
@@ -24,6 +30,7 @@ from leaveout.models.table import number
 from leaveout.models.train.encoding import is_missing_value
 from leaveout.models.trees.reading import of_model, read_trees
 from leaveout.verifier.library_replay import Replay, replay
+from leaveout.verifier.warm_up import warm
 
 Bounds = Mapping[str | int, tuple[float, float]]
 """The least and greatest value of features, by name or by number from 0."""
@@ -189,6 +196,7 @@ def compare(
         raise TreesError(f"inputs {inputs!r}: expected float32 or float64")
     if tolerance is not None and not tolerance >= 0:
         raise TreesError(f"tolerance {tolerance}: expected 0 or more")
+    warm(("tree_claims",))  # what is compiled first does not count towards the time
     question = _Question(one, other, X, box, missing, tolerance, Deadline.after(seconds))
     found = question.answer_gaps(inputs or "float32")
     reads_doubles = not all(each.rounds_inputs for each in question.ensembles)
@@ -244,15 +252,9 @@ class _Question:
     """Two models, and the inputs they are compared on."""
 
     def __init__(
-        self,
-        one: Any,
-        other: Any,
-        X: Any,
-        box: Bounds | None,
-        missing: bool,
-        tolerance: float | None,
-        deadline: Deadline,
-    ) -> None:
+        self, one: Any, other: Any, X: Any, box: Bounds | None, missing: bool,
+        tolerance: float | None, deadline: Deadline,
+    ) -> None:  # fmt: skip
         self._given = one, other
         self.ensembles = _read(one), _read(other)
         self._tolerance, self._deadline = tolerance, deadline
@@ -264,12 +266,13 @@ class _Question:
             )
         names = first.names or second.names
         self._names = names or tuple(f"feature {at}" for at in range(first.features))
-        self._view = view_of(first, second)
-        if self._view is None or len(first.labels) != len(second.labels) != 0 != len(first.labels):
+        view = view_of(first, second)
+        if view is None or len(first.labels) != len(second.labels) != 0 != len(first.labels):
             raise TreesError(
                 f"the first model has {_shape(first)} and the second {_shape(second)}; compare "
                 "models with the same outputs"
             )
+        self._view = view
         self._rows = None if X is None else np.asarray(X, np.float64)
         if self._rows is not None and (
             self._rows.ndim != 2 or self._rows.shape[1] != first.features
@@ -278,26 +281,26 @@ class _Question:
                 f"the rows have the shape {self._rows.shape}, but the models read "
                 f"{first.features} features; drop other columns"
             )
-        self._of_rows: Bools = np.zeros(first.features, bool)
-        self._low, self._high, self._missing = self._ends(box or {}, missing)
+        self._missing = missing
+        self._box = {self._place(name): ends for name, ends in (box or {}).items()}
 
-    def _ends(self, box: Bounds, missing: bool) -> tuple[Floats, Floats, Bools]:
+    def _inputs(self, *, single: bool, gaps: bool) -> Inputs:
+        """Return the inputs of the box and the range of rows, with or without missing values."""
         size = self.ensembles[0].features
         low, high = np.full(size, -LARGEST), np.full(size, LARGEST)
-        absent: Bools = np.full(size, missing)
+        absent: Bools = np.full(size, self._missing)
         if self._rows is not None and len(self._rows):
-            gaps = np.isnan(self._rows)
-            absent = np.asarray(gaps.any(axis=0))
-            known = ~gaps.all(axis=0)
-            low[known] = np.nanmin(self._rows[:, known], axis=0)
-            high[known] = np.nanmax(self._rows[:, known], axis=0)
-            low[~known], high[~known] = 1.0, 0.0
-            self._of_rows |= known
-        for name, ends in box.items():
-            at = self._place(name)
+            # The range of rows is that of the rows as float32, too.
+            rows = self._rows
+            seen = np.concatenate((rows, rows.astype(np.float32))) if single else rows
+            absent, none = np.asarray(np.isnan(rows).any(axis=0)), np.isnan(rows).all(axis=0)
+            low = np.where(none, 1.0, np.fmin.reduce(seen, axis=0))
+            high = np.where(none, 0.0, np.fmax.reduce(seen, axis=0))
+        for at, ends in self._box.items():
             low[at], high[at], absent[at] = ends[0], ends[1], False
-            self._of_rows[at] = False
-        return low, high, absent
+        # A column without any value cannot but be missing.
+        missing = absent & (gaps | (low > high))
+        return Inputs.of(self.ensembles, low, high, missing, single=single)
 
     def _place(self, name: str | int) -> int:
         if isinstance(name, str) and name in self._names:
@@ -332,35 +335,17 @@ class _Question:
     def answer(self, inputs: str, *, gaps: bool = True) -> Comparison:
         """Return what is found over float32 or float64 inputs, with or without missing values."""
         first, second = self.ensembles
-        view = self._view
-        assert view is not None
-        single = inputs == "float32"
-        low, high = self._low.copy(), self._high.copy()
-        if single:
-            # The range of rows is that of the rows as float32.
-            at = self._of_rows
-            low[at] = np.minimum(low[at], low[at].astype(np.float32))
-            high[at] = np.maximum(high[at], high[at].astype(np.float32))
-        # A column without any value cannot but be missing.
-        missing = self._missing & (gaps | (low > high))
-        domain = make_domain(
-            (first.nodes, second.nodes),
-            first.features,
-            single=single,
-            low=low,
-            high=high,
-            missing=missing,
-        )
-        search = Search(self.ensembles, view, domain, lambda: self._deadline.over, rows=self._rows)
+        domain = self._inputs(single=inputs == "float32", gaps=gaps)
+        search = Search(self.ensembles, self._view, domain, self._deadline, rows=self._rows)
         found = search.run(self._tolerance)
         rows = self._compare_rows(search, inputs)
         point = found.point
         is_bare = (
-            first.link != second.link and view == View() and not (first.labels and second.labels)
+            first.link != second.link and self._view.plain and not (first.labels and second.labels)
         )
         if is_bare and point is None:
             point = domain.snap(np.zeros((1, first.features)))[0]
-        example = None if point is None else self._example(search, view, found, point)
+        example = None if point is None else self._example(search, found, point)
         verdict = "refuted" if is_bare else self._verdict(found, example)
         notes = self._notes(found, verdict)
         if example is not None and not all(each.expected for each in example.replays):
@@ -370,18 +355,10 @@ class _Question:
             )
         keeps = verdict == "refuted" or self._tolerance is not None
         return Comparison(
-            verdict,
-            inputs,
-            found.bound,
-            2.0 * found.bound + search.ties,
-            self._tolerance,
-            example if keeps or verdict == "unknown" else None,
-            rows,
-            notes,
-            None,
-            self._names,
+            verdict, inputs, found.bound, 2.0 * found.bound + search.ties, self._tolerance,
+            example if keeps or verdict == "unknown" else None, rows, notes, None, self._names,
             first.labels if second.labels else (),
-        )
+        )  # fmt: skip
 
     def _verdict(self, found: Difference, example: Example | None) -> str:
         if self._tolerance is None:
@@ -407,7 +384,7 @@ class _Question:
         elif bool(first.labels) != bool(second.labels):
             notes.append("one of the two has no labels, so that scores alone are compared")
         links = {each.link for each in self.ensembles}
-        if len(links) > 1 and self._view == View():
+        if len(links) > 1 and self._view.plain:
             notes.append(
                 f"scores are compared before {first.link} in the first model and {second.link} in "
                 "the second"
@@ -415,7 +392,7 @@ class _Question:
         if verdict == "unknown":
             notes.append(
                 "no example was found; the bound is what is proved"
-                if found.finished
+                if not self._deadline.over
                 else "the time was over; give more --time or a smaller --box"
             )
         return tuple(notes)
@@ -426,21 +403,16 @@ class _Question:
         X = self._rows.astype(np.float32).astype(np.float64) if inputs == "float32" else self._rows
         gap, explained = search.gaps(X)
         first, second = self.ensembles
-        if not (first.labels and second.labels):
-            return RowsFound(len(X), int((gap > explained).sum()), 0, 0, float(gap.max(initial=0)))
-        differs = first.answers(X) != second.answers(X)
-        near = ~differs & (_margins(first, X) <= 2.0 * (search.rounding + gap) + search.ties)
-        return RowsFound(
-            len(X),
-            int((gap > explained).sum()),
-            int(differs.sum()),
-            int(near.sum()),
-            float(gap.max(initial=0.0)),
-        )
+        differs = near = np.zeros(len(X), bool)
+        if first.labels and second.labels:
+            differs = first.answers(X) != second.answers(X)
+            near = ~differs & (margins(first, X) <= 2.0 * (search.rounding + gap) + search.ties)
+        counts = [int(each.sum()) for each in (gap > explained, differs, near)]
+        return RowsFound(len(X), counts[0], counts[1], counts[2], float(gap.max(initial=0.0)))
 
-    def _example(self, search: Search, view: View, found: Difference, point: Floats) -> Example:
+    def _example(self, search: Search, found: Difference, point: Floats) -> Example:
         scores = [each.scores(point[None]) for each in self.ensembles]
-        seen = [view.of(which, each)[0] for which, each in enumerate(scores)]
+        seen = [self._view.of(which, each)[0] for which, each in enumerate(scores)]
         answers = [
             each.labels[int(each.answers(point[None])[0])] if each.labels else ""
             for each in self.ensembles
@@ -463,7 +435,8 @@ class _Question:
         first, second = self.ensembles
         if found.point is None:
             return f"{first.link} follows the sum in the first model, {second.link} in the second"
-        if found.pair is None:
+        pair = search.pair_at(point)
+        if pair is None:
             bases = [side.base for side in search.sides]
             if not np.allclose(bases[0], bases[1], rtol=1e-6, atol=0.0):
                 return f"the base values are {_numbers(bases[0])} and {_numbers(bases[1])}"
@@ -473,17 +446,18 @@ class _Question:
                     f"above {second.center:g} in the second"
                 )
             return f"the models have {first.trees} and {second.trees} trees, which do not match"
-        tree, there = found.pair
+        tree, there = pair
         place = f"tree {tree}" + (f" (tree {there} of the second)" if there != tree else "")
-        apart = path_apart(search.sides, found.pair, point)
+        apart = path_apart(search.sides, pair, point)
         if apart is None:
             return f"{place}: the leaves that both reach have other values"
         at, to = apart
-        place += f", node {at - search.sides[0].root(tree)}"
+        place += f", node {at - first.nodes.roots[tree]}"
         one, other = first.nodes, second.nodes
         if one.feature[at] != other.feature[to]:
             asked = [
-                self._name_question(nodes.feature[node]) for nodes, node in ((one, at), (other, to))
+                f"asks for {self._names[each]}" if each >= 0 else "has a leaf"
+                for each in (one.feature[at], other.feature[to])
             ]
             return f"{place}: the first model {asked[0]}, the second {asked[1]}"
         feature = int(one.feature[at])
@@ -492,12 +466,14 @@ class _Question:
             return f"{place}: a missing {name} goes left in one model and right in the other"
         if one.set[at] >= 0 or other.set[to] >= 0:
             return f"{place}: the category {value:g} of {name} goes left in one model only"
-        ends = search.sides[0].questions.last[at], search.sides[1].questions.last[to]
-        texts = tuple(_threshold(each, n) for each, n in ((first, at), (second, to)))
+        ends = [float(side.nodes.threshold[n]) for side, n in zip(search.sides, apart, strict=True)]
         why = self._why(at, to, ends, value)
-        return f"{place}: {name} is compared with {texts[0]} and {texts[1]}{why}"
+        return (
+            f"{place}: {name} is compared with {_threshold(first, at)} and "
+            f"{_threshold(second, to)}{why}"
+        )
 
-    def _why(self, at: int, to: int, ends: tuple[float, float], value: float) -> str:
+    def _why(self, at: int, to: int, ends: Sequence[float], value: float) -> str:
         first, second = self.ensembles
         one, other = float(first.nodes.threshold[at]), float(second.nodes.threshold[to])
         if first.rounds_inputs != second.rounds_inputs:
@@ -513,9 +489,6 @@ class _Question:
         ):
             return ": < in one model is <= in the other"
         return ""
-
-    def _name_question(self, feature: int) -> str:
-        return f"asks for {self._names[feature]}" if feature >= 0 else "has a leaf"
 
 
 def _read(given: Any) -> Ensemble:
@@ -544,24 +517,14 @@ def _threshold(ensemble: Ensemble, node: int) -> str:
     return repr(float(near) if float(near) <= value else float(below))
 
 
-def _margins(ensemble: Ensemble, X: Floats) -> Floats:
-    scores = ensemble.scores(X)
-    if scores.shape[1] == 1:
-        return np.abs(scores[:, 0] - ensemble.center)
-    ordered = np.sort(scores, axis=1)
-    return np.asarray(ordered[:, -1] - ordered[:, -2])
-
-
 def _lines(found: Comparison) -> list[str]:
     """Return the answer on one screen."""
     tolerance = found.tolerance
     asked = "equal" if tolerance is None else f"equal up to {tolerance:g}"
-    said = {"proved": "proved", "refuted": "refuted", "unknown": "unknown"}[found.verdict]
-    of = f"for every {found.inputs} input"
-    lines = [f"{said:<10}{asked} {of}"]
-    lines.append(
-        f"{'scores':<10}differ by at most {found.difference:.3g}, rounding of sums included"
-    )
+    lines = [
+        f"{found.verdict:<10}{asked} for every {found.inputs} input",
+        f"{'scores':<10}differ by at most {found.difference:.3g}, rounding of sums included",
+    ]
     example = found.example
     if example is None and found.verdict == "proved" and found.labels:
         lines.append(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.arrays import Floats
+from leaveout.bab.forests.tree_comparison import margins
 from leaveout.kernel.trees import Ensemble
 
 _FAR = 1e-3
@@ -123,10 +124,7 @@ def _is_expected(ensemble: Ensemble, point: Floats, label: str, values: Floats) 
     if label:
         answer = int(ensemble.answers(point[None])[0])
         near = ensemble.tie + 2.0 * float(error.max())
-        if len(scores) == 1:
-            is_tie = abs(scores[0] - ensemble.center) <= near
-        else:
-            is_tie = bool((scores.max() - np.delete(scores, answer) <= near).any())
+        is_tie = bool(margins(ensemble, point[None])[0] <= near)
         return is_tie or label == ensemble.labels[answer] or label not in ensemble.labels
     if len(values) != len(scores):
         return True

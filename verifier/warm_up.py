@@ -199,8 +199,8 @@ def _forest() -> None:
 
 def _forest_leaks() -> None:
     """Compile the search for leaks of forests, on a few rows."""
-    from leaveout.bab.forests import Question, search_forests
     from leaveout.bab.forests.box_trees import record_boxes
+    from leaveout.bab.forests.search import Question, search_forests
     from leaveout.encoders import Box
     from leaveout.models.forest.leave_one_out import leave_one_out
 

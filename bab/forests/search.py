@@ -29,7 +29,7 @@ from leaveout.bab.result import EngineResult, Progress, ProgressCallback, agree
 from leaveout.bab.witness import Witness
 from leaveout.deadline import Deadline
 from leaveout.encoders.box import Box
-from leaveout.encoders.forests import Overlay, overlay_family, overlay_two
+from leaveout.encoders.forests.cells import Overlay, overlay_family, overlay_two
 from leaveout.errors import ForestError
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.scored import ScoredForest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.encoders.box import Box
 from leaveout.kernel.forest_file import before_rounding
-from leaveout.models.forest.family import ForestFamily
-from leaveout.models.forest.scored import ScoredForest, ScoredTree
+
+if TYPE_CHECKING:
+    # Trees from files are searched without scikit-learn.
+    from leaveout.models.forest.family import ForestFamily
+    from leaveout.models.forest.scored import ScoredForest, ScoredTree
 
 Codes = NDArray[np.int32]
 
@@ -301,9 +305,10 @@ def _pad_forest(forest: ScoredForest, count: int, columns: Longs, labels: int) -
         shares = np.zeros((len(tree.feature), labels))
         shares[:, columns] = tree.shares
         _check_shares(tree.shares[tree.feature < 0])
-        trees.append(ScoredTree(tree.feature, tree.threshold, tree.left, tree.right, shares))
+        trees.append(replace(tree, shares=shares))
     none = np.full(1, -1, np.int32)
-    zeros = ScoredTree(none, np.zeros(1), none, none, np.zeros((1, labels)))
+    zeros = replace(trees[0], feature=none, threshold=np.zeros(1), left=none, right=none,
+                    shares=np.zeros((1, labels)))  # fmt: skip
     return trees + [zeros] * (count - len(trees))
 
 
@@ -315,39 +320,19 @@ def _check_shares(shares: Floats) -> Floats:
 
 
 def _concatenate_trees(trees: Sequence[ScoredTree], rounds: bool) -> _Nodes:
-    """Concatenate trees, each in preorder; only leaves have shares."""
-    ordered = [_preorder(tree) for tree in trees]
-    sizes = [len(tree.feature) for tree in ordered]
+    """Concatenate trees in preorder; only leaves have shares."""
+    sizes = [len(tree.feature) for tree in trees]
     roots = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
     base = np.repeat(roots[:-1], sizes)
-    feature = np.concatenate([tree.feature for tree in ordered]).astype(np.int32)
+    feature = np.concatenate([tree.feature for tree in trees]).astype(np.int32)
     leaf = feature < 0
-    answer = np.cumsum(leaf) - 1
-    left = np.concatenate([tree.left for tree in ordered]) + base
-    right = np.concatenate([tree.right for tree in ordered]) + base
-    threshold = np.concatenate([tree.threshold for tree in ordered])
+    left = np.concatenate([tree.left for tree in trees]) + base
+    right = np.concatenate([tree.right for tree in trees]) + base
+    if not (left[~leaf] == np.flatnonzero(~leaf) + 1).all():
+        raise ValueError("the nodes of a tree are not in preorder")
+    threshold = np.concatenate([tree.threshold for tree in trees])
     return _Nodes(
         feature, before_rounding(threshold) if rounds else threshold,
-        np.where(leaf, answer, left), np.where(leaf, -1, right),
-        np.concatenate([tree.shares for tree in ordered])[leaf], roots,
-    )  # fmt: skip
-
-
-def _preorder(tree: ScoredTree) -> ScoredTree:
-    """Return a tree with its nodes in preorder."""
-    order: list[int] = []
-    stack = [0]
-    left, right, feature = tree.left.tolist(), tree.right.tolist(), tree.feature.tolist()
-    while stack:
-        node = stack.pop()
-        order.append(node)
-        if feature[node] >= 0:
-            stack += [right[node], left[node]]
-    if order == list(range(len(feature))):
-        return tree
-    place = np.full(len(feature) + 1, -1, np.int32)
-    place[order] = np.arange(len(order))
-    return ScoredTree(
-        tree.feature[order], tree.threshold[order], place[tree.left[order]],
-        place[tree.right[order]], tree.shares[order],
+        np.where(leaf, np.cumsum(leaf) - 1, left), np.where(leaf, -1, right),
+        np.concatenate([tree.shares for tree in trees])[leaf], roots,
     )  # fmt: skip

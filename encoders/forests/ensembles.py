@@ -24,8 +24,6 @@ Domain = tuple[Codes, Words, Longs]
 
 _UNIT = 2.0**-52
 _LEAST = 1e-300
-_ROOM = 8
-"""Paired trees may have this many times the nodes of both; others are bounded one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +32,14 @@ class Applied:
 
     ensemble: Ensemble
     point: int
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Which trees of two applications become trees of pairs of leaves."""
+
+    room: int = 8  # they may have so many times the nodes of both; else they are bounded singly
+    trees: Sequence[tuple[int, int]] = ()  # -1 for none; if empty, those in the same place
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +93,7 @@ class Sums:
 
 def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[Form],
            equal: Sequence[Relation], below: Sequence[Relation], missing: Sequence[Bools],
+           pairing: Pairing = Pairing(),
 ) -> Sums:  # fmt: skip
     """Return forms over cells.
 
@@ -124,7 +131,8 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
     low = _least_values(cells)
     trees, rows = _questions(parts, codes, listed, special, none)
     return _weigh(
-        applied, boxes, forms, variable, cells, low, first, special, none, trees, rows, less
+        applied, boxes, forms, variable, cells, low, first, special, none, trees, rows, less,
+        pairing,
     )  # fmt: skip
 
 
@@ -312,6 +320,7 @@ def _weigh(
     applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[Form],
     variable: tuple[Longs, ...], cells: Cells, low: Floats, first: Codes, special: Words,
     missing: Codes, trees: Questions, rows: Longs, less: Sequence[tuple[int, int]],
+    pairing: Pairing,
 ) -> Sums:  # fmt: skip
     """Pair trees, weigh their leaves in each form, and bound what is rounded."""
     count, variables = len(forms), len(cells.most)
@@ -340,7 +349,7 @@ def _weigh(
     signs = [None if form.rounded else sign for form, sign in zip(forms, signs, strict=True)]
     paired, weights, together = _pair(
         applied, factor, trees, weights, (first, special, np.array(less, np.int64).reshape(-1, 2)),
-        rows, signs,
+        rows, signs, pairing,
     )  # fmt: skip
     is_ordered = np.array([pair is not None and pair[:2] in together for pair in signs], np.bool_)
     return Sums(
@@ -386,7 +395,7 @@ def _differences_of_one(
 
 def _pair(
     applied: Sequence[Applied], factor: Sequence[Floats], trees: Questions, weights: Floats,
-    domain: Domain, rows: Longs, signs: Sequence[Sign | None],
+    domain: Domain, rows: Longs, signs: Sequence[Sign | None], pairing: Pairing,
 ) -> tuple[Questions, Floats, set[tuple[int, int]]]:  # fmt: skip
     """Return trees of pairs of leaves where two applications have as many, cut to the box.
 
@@ -394,13 +403,18 @@ def _pair(
     """
     starts = np.cumsum([0, *(each.ensemble.trees for each in applied)])
     jobs, together = list[tuple[int, int]](), set[tuple[int, int]]()
-    for a, b in _partners(applied, factor):
+    for pair in pairing.trees or ():
+        one, other = (int(starts[a]) + t if t >= 0 else -1 for a, t in enumerate(pair))
+        jobs.append((one, other) if one >= 0 else (other, -1))
+    for a, b in () if pairing.trees else _partners(applied, factor):
         one, other = int(starts[a]), -1 if b < 0 else int(starts[b])
         jobs += [(one + t, -1 if b < 0 else other + t) for t in range(applied[a].ensemble.trees)]
         together.add((a, b))
     made: list[tuple[NDArray[np.int64], Floats]] = []
     for one, other in jobs:
-        room = _ROOM * sum(int(trees.roots[t + 1] - trees.roots[t]) for t in (one, other) if t >= 0)
+        room = pairing.room * sum(
+            int(trees.roots[t + 1] - trees.roots[t]) for t in (one, other) if t >= 0
+        )
         found = _product(trees, one, other, domain, room)
         if found is None and other >= 0:
             a, b = (int(np.searchsorted(starts, t, side="right")) - 1 for t in (one, other))

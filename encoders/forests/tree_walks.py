@@ -102,6 +102,24 @@ def walk(
             low[level, k] = max(low[level, k], low[level, v])
 
 
+@subroutine
+def reach(
+    feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, box: Any, bits: Any,
+    stack: Any, size: int,
+) -> tuple[int, int, int]:  # fmt: skip
+    """Return a leaf below the last node of a stack, the first open question, and the new size."""
+    size -= 1
+    node, first = stack[size], -1
+    while feature[node] >= 0:
+        goes, stays = open_sides(box[0], box[1], bits, feature[node], cut[node], masks, mask[node])
+        if goes and stays:
+            first = node if first < 0 else first
+            stack[size] = right[node]
+            size += 1
+        node = left[node] if goes else right[node]
+    return node, node if first < 0 else first, size
+
+
 @kernel
 def refine(
     feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, weights: Any, box: Any,
@@ -118,25 +136,11 @@ def refine(
         size, is_first = 1, True
         stack[0] = at[t]
         while size > 0:
-            size -= 1
-            node = stack[size]
-            while feature[node] >= 0:
-                goes, stays = open_sides(
-                    box[0], box[1], bits, feature[node], cut[node], masks, mask[node]
-                )
-                if goes and stays:
-                    if is_first:
-                        at[t] = node
-                        is_first = False
-                    stack[size] = right[node]
-                    size += 1
-                    node = left[node]
-                elif goes:
-                    node = left[node]
-                else:
-                    node = right[node]
+            node, first, size = reach(
+                feature, cut, mask, left, right, masks, box, bits, stack, size
+            )
             if is_first:
-                at[t] = node
+                at[t] = first
                 is_first = False
             for k in range(columns):
                 top[t, k] = max(top[t, k], weights[left[node], k])
@@ -155,19 +159,8 @@ def weigh_splits(
             stack[0] = left[at[trees[i]]] if side == 0 else right[at[trees[i]]]
             size = 1
             while size > 0:
-                size -= 1
-                node = stack[size]
-                while feature[node] >= 0:
-                    goes, stays = open_sides(
-                        box[0], box[1], bits, feature[node], cut[node], masks, mask[node]
-                    )
-                    if goes and stays:
-                        stack[size] = right[node]
-                        size += 1
-                        node = left[node]
-                    elif goes:
-                        node = left[node]
-                    else:
-                        node = right[node]
+                node, _, size = reach(
+                    feature, cut, mask, left, right, masks, box, bits, stack, size
+                )
                 found[side] = max(found[side], weights[left[node], column])
         gains[i] = abs(found[0] - found[1])

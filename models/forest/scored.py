@@ -17,7 +17,7 @@ from leaveout.models.forest.plain import Ensemble
 
 @dataclass(frozen=True, eq=False)
 class ScoredTree:
-    """A tree; node 0 is the root, and children come after their parents.
+    """A tree; node 0 is the root, and nodes are in preorder.
 
     Attributes
     ----------

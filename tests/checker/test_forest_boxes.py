@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leaveout.bab.forests import Question, search_forests
 from leaveout.bab.forests.box_trees import NotProvedError, margin_of, record_boxes
+from leaveout.bab.forests.search import Question, search_forests
 from leaveout.kernel.forest_file import before_rounding
 from leaveout.kernel.forest_members import Inputs
 from leaveout.kernel.forests import Claim, prove

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leaveout.bab.forests import Question, search_forests
+from leaveout.bab.forests.search import Question, search_forests
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.forests.cells import cut_box
 from leaveout.errors import ForestError

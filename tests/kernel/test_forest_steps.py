@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leaveout.bab.forests import Question
 from leaveout.bab.forests.box_trees import NotProvedError, margin_of, record_boxes
+from leaveout.bab.forests.search import Question
 from leaveout.encoders import Box
 from leaveout.kernel.deletion import first_apart
 from leaveout.kernel.forest_file import Settings, read_forest

@@ -229,7 +229,7 @@ def greatest_leaks(asked: Asked, label: int) -> Floats:
 
 def wrong_of(asked: Asked, label: int, threads: int = 1) -> str | None:
     """Ask the search for bounds and for verdicts; return what is wrong with its answers."""
-    from leaveout.bab.forests import Question, search_forests
+    from leaveout.bab.forests.search import Question, search_forests
 
     truth = greatest_leaks(asked, label)
     best = float(truth.max(initial=-np.inf))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import lightgbm
 import numpy as np
@@ -21,6 +22,7 @@ from sklearn.ensemble import (
 from typer.testing import CliRunner
 
 import leaveout
+from leaveout.bab.forests import tree_comparison
 from leaveout.errors import LeaveoutError, TreesError
 from leaveout.models.trees.reading import of_model
 from leaveout.verifier import compare as comparing
@@ -77,6 +79,44 @@ def test_every_answer_is_that_of_all_cells(monkeypatch, batch):
         else:
             unknown += 1
     assert unknown <= 1
+
+
+def test_a_bound_holds_where_pairs_of_trees_have_no_room(monkeypatch):
+    monkeypatch.setattr(comparing, "_read", lambda each: each)
+    monkeypatch.setattr(comparing, "replay", lambda *given: None)
+    monkeypatch.setattr(tree_comparison, "_MOST_NODES", 0)
+    monkeypatch.setattr(tree_comparison, "_ROOM", 1)
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        one, other = (random_ensemble(rng, trees=3, depth=3) for _ in range(2))
+        tolerance = None if seed % 2 else 1.0
+        found = compare(one, other, inputs="float32", tolerance=tolerance)
+        gap = exact_gap(one, other, all_cells(one, other, single=True)).max()
+        assert found.difference >= gap
+        assert found.verdict == "refuted" or (tolerance is not None and gap <= tolerance)
+
+
+@pytest.mark.parametrize("tolerance", [None, 1.0])
+@pytest.mark.parametrize("factor", [0.6, -1.0])
+def test_sums_that_overflow_prove_nothing(monkeypatch, tolerance, factor):
+    monkeypatch.setattr(comparing, "_read", lambda each: each)
+    monkeypatch.setattr(comparing, "replay", lambda *given: None)
+    one = random_ensemble(np.random.default_rng(0), trees=1, depth=2)
+    huge = replace(one.nodes, values=np.full_like(one.nodes.values, 1.5e308))
+    one = replace(one, nodes=huge)
+    other = replace(one, nodes=replace(huge, values=huge.values * factor))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = compare(one, other, tolerance=tolerance)
+    assert found.verdict != "proved"
+    assert found.difference == np.inf
+
+
+def test_a_column_without_values_has_none_in_the_example(files):
+    one, other = files(one=one_question(0.5), other=one_question(0.75))
+    rows = np.array([[0.6, np.nan], [0.7, np.nan]])
+    found = compare(one, other, rows)
+    assert np.isnan(found.example.input[1])
+    assert 0.5 < found.example.input[0] <= 0.75
 
 
 def test_an_export_of_xgboost_is_the_model(tmp_path):

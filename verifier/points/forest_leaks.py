@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
 from leaveout.bab import EngineResult, Progress, ProgressCallback, SearchResult, Witness
-from leaveout.bab.forests import Question, search_forests
 from leaveout.bab.forests.box_trees import BoxTrees, NotProvedError, margin_of, record_boxes
+from leaveout.bab.forests.search import Question, search_forests
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.cores import cores
 from leaveout.deadline import NEVER, Deadline

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab import Witness
-from leaveout.bab.forests import Question, search_forests
 from leaveout.bab.forests.box_trees import NotProvedError, record_boxes
+from leaveout.bab.forests.search import Question, search_forests
 from leaveout.cores import cores
 from leaveout.deadline import Deadline
 from leaveout.encoders import Box

@@ -1,1 +1,0 @@
-"""Two ensembles of trees: where they differ, and by how much."""
