@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from leaveout.arrays import Floats
 from leaveout.bab.forms import Forms, concatenate_forms
+from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Applied, Box, Interval
 from leaveout.encoders.joint import Joint, join
 from leaveout.encoders.query import Case, Form, Query
@@ -17,6 +20,9 @@ from leaveout.models.matrices import positive
 
 _MOST = 1e200
 """Largest coefficient, so that sums of products with float32 numbers stay far below 1e300."""
+
+_SHARE = 0.25
+"""Share of a claim's time after which networks are bounded by plain intervals alone."""
 
 _FOLDED = 2.0**-27
 """Allowed effect on a form of folding networks in float64, relative to that of float32."""
@@ -35,13 +41,16 @@ class JointClaim:
     errors: FormErrors  # of the query
 
 
-def join_claim(query: Query, cases: Sequence[Case], *, apart: bool = False) -> JointClaim:
-    """Return the joint claim of some cases.
+def join_claim(
+    query: Query, cases: Sequence[Case], *, apart: bool = False, seconds: float | None = None
+) -> JointClaim:
+    """Return the joint claim of some cases; a share of the seconds may go into bounds of networks.
 
     Without goals, the conditions on scores are the goals, so that a negative value excludes the
     case; without any, the goal is 0.
     """
-    errors = FormErrors(query)
+    share = None if seconds is None else _SHARE * seconds
+    errors = FormErrors(query, Deadline.after(share))
     for each in errors.applied:
         if each.members is not None:
             # Checked first: members with non-finite numbers would prove anything.
@@ -116,16 +125,29 @@ def _inside(query: Query, joint: Joint, case: int) -> list[Form]:
 class FormErrors:
     """Bounds of the rounding error of forms, in float32 or in folding exact claims."""
 
-    def __init__(self, query: Query) -> None:
-        self._query = query
+    def __init__(
+        self,
+        query: Query,
+        deadline: Deadline = NEVER,
+        known: tuple[tuple[Interval, ...], ...] | None = None,
+    ) -> None:
+        self._query, self._deadline, self._known = query, deadline, known
         self.applied = tuple(
             Applied(each.network, None if each.family is None else query.families[each.family])
             for each in query.applications
         )
         self._anywhere: dict[tuple[tuple[int, int, float], ...], float] = {}
 
-    def __reduce__(self) -> tuple[type[FormErrors], tuple[Query]]:
-        return FormErrors, (self._query,)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FormErrors, (self._query, NEVER, self.bounds)
+
+    @cached_property
+    def bounds(self) -> tuple[tuple[Interval, ...], ...]:
+        """Bounds of each application's pre-activations, over the whole set of its point."""
+        return self._known or tuple(
+            applied.bounds(self._query.points[each.point], deadline=self._deadline)
+            for applied, each in zip(self.applied, self._query.applications, strict=True)
+        )
 
     def over(
         self,
@@ -162,7 +184,8 @@ class FormErrors:
                 continue
             member = members[each.family] if members and each.family is not None else None
             box = (boxes or self._query.points)[each.point]
-            known = None if hidden is None else hidden[a]
+            whole = boxes is None and member is None
+            known = hidden[a] if hidden is not None else self.bounds[a] if whole else None
             found = self.applied[a].rounding(box, member, known)
             total[asked] += found.of_forms(row[asked])
         return _FOLDED * total if self._query.reals else total

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
+from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.bounds import HyperNetwork, hyper_bounds, hyper_network, network_bounds
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
@@ -89,11 +90,13 @@ class Applied:
             return self.network.stack
         return self.members.member(member)
 
-    def bounds(self, box: Box, member: int | None = None) -> tuple[Interval, ...]:
-        """Bound the pre-activations of each layer over a box."""
+    def bounds(
+        self, box: Box, member: int | None = None, deadline: Deadline = NEVER
+    ) -> tuple[Interval, ...]:
+        """Bound the pre-activations of each layer over a box, less well after a deadline."""
         if self.members is not None and member is None:
             return hyper_bounds(self.hyper, box)
-        return network_bounds(self.stack(member), box)
+        return network_bounds(self.stack(member), box, deadline)
 
     def rounding(
         self, box: Box, member: int | None = None, bounds: Sequence[Interval] | None = None

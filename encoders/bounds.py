@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models import Members, Stack
 from leaveout.models.graph import Layer
-from leaveout.models.matrices import take_rows
+from leaveout.models.matrices import Matrix, positive, scale_columns, take_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,25 +105,35 @@ class PairBounds:
     after: tuple[Interval, ...]
 
 
-def network_bounds(network: Stack, box: Box) -> tuple[Interval, ...]:
-    """Bound every layer's pre-activations backward, intersected with plain intervals."""
+def network_bounds(
+    network: Stack, box: Box, deadline: Deadline = NEVER
+) -> tuple[Interval, ...]:
+    """Bound every layer's pre-activations backward, intersected with plain intervals.
+
+    What is left once the deadline is over keeps its plain intervals.
+    """
     pre: list[Interval] = []
     sources = [Interval(box.lower, box.upper)]
     for layer in network.layers:
         plain = Interval.point(layer.bias[0])
         for s, w in layer.weights.items():
             plain = plain.plus(sources[s].through(w[0]))
-        pre.append(_meet_backward(plain, layer, network, pre, box))
+        pre.append(_meet_backward(plain, layer, network, pre, box, deadline))
         sources.append(pre[-1].relu())
     return tuple(pre)
 
 
 _TOGETHER = 2**22
-"""Most coefficients of rows that are pulled back at once."""
+"""Most coefficients of rows that are pulled back at once, if all are written out."""
 
 
 def _meet_backward(
-    plain: Interval, layer: Layer, network: Stack, pre: list[Interval], box: Box
+    plain: Interval,
+    layer: Layer,
+    network: Stack,
+    pre: list[Interval],
+    box: Box,
+    deadline: Deadline,
 ) -> Interval:
     """Intersect a layer's plain intervals with backward bounds.
 
@@ -135,8 +146,10 @@ def _meet_backward(
     chunk = max(1, _TOGETHER // widest)
     lower, upper = plain.lower.copy(), plain.upper.copy()
     for start in range(0, len(rows), chunk):
+        if deadline.over:
+            break
         part = rows[start : start + chunk]
-        weights = {s: take_rows(w[0], part) for s, w in layer.weights.items()}
+        weights = {s: w[0][part] for s, w in layer.weights.items()}
         upper[part] = _backward(weights, layer.bias[0][part], network, pre, box)
         negated = {s: -w for s, w in weights.items()}
         lower[part] = -_backward(negated, -layer.bias[0][part], network, pre, box)
@@ -157,7 +170,7 @@ def confidence_upper(network: Stack, box: Box, bounds: tuple[Interval, ...], lab
 
 
 def _backward(
-    rows: Mapping[int, Floats],
+    rows: Mapping[int, Matrix],
     constant: Floats,
     network: Stack,
     pre: list[Interval],
@@ -169,31 +182,30 @@ def _backward(
     counted twice, since the sizes are rounded themselves.
     """
     sources = [Interval(box.lower, box.upper), *(interval.relu() for interval in pre)]
-    coefficients: dict[int, Floats] = dict(rows)
+    coefficients: dict[int, Matrix] = dict(rows)
     total = constant.copy()
     error = gamma(4) * np.abs(constant)
     for s, row in rows.items():
-        error += gamma(6) * (np.abs(row) @ sources[s].magnitude)
+        error += gamma(6) * (abs(row) @ sources[s].magnitude)
     for k in range(len(pre), 0, -1):
         if k not in coefficients:
             continue
         row = coefficients.pop(k)
         above, intercept, below = _relaxation(pre[k - 1])
-        positive, negative = np.maximum(row, 0.0), np.minimum(row, 0.0)
-        through = positive * above + negative * below
+        through = scale_columns(row, above, below)
         layer = network.layers[k - 1]
         terms = np.abs(layer.bias[0])
         for s, w in layer.weights.items():
             step = through @ w[0]
             coefficients[s] = coefficients[s] + step if s in coefficients else step
             terms = terms + abs(w[0]) @ sources[s].magnitude
-        total = total + positive @ intercept + through @ layer.bias[0]
+        total = total + positive(row) @ intercept + through @ layer.bias[0]
         size = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
         error += gamma(2 * size + 16) * (
-            np.abs(row) @ (terms + np.abs(pre[k - 1].lower) + intercept) + np.abs(total)
+            abs(row) @ (terms + np.abs(pre[k - 1].lower) + intercept) + np.abs(total)
         )
     if 0 in coefficients:
-        row = coefficients[0]
+        row = take_rows(coefficients[0], np.arange(len(constant)))
         total = total + box.greatest(row)
         error += gamma(2 * row.shape[1] + 8) * (np.abs(row) @ sources[0].magnitude + np.abs(total))
     return np.asarray(total + error)

@@ -168,6 +168,16 @@ def positive(matrix: Matrix) -> Matrix:
     return found
 
 
+def scale_columns(matrix: Matrix, above: Floats, below: Floats) -> Matrix:
+    """Return one matrix with positive numbers times their columns' ``above``, others ``below``."""
+    if isinstance(matrix, np.ndarray):
+        return np.maximum(matrix, 0.0) * above + np.minimum(matrix, 0.0) * below
+    found = matrix.copy()
+    data, at = found.data, found.indices
+    found.data = data * np.where(data > 0.0, above[at], below[at])
+    return found
+
+
 def take_rows(matrix: Matrix, rows: Integers) -> Floats:
     """Return some rows of one matrix, written out."""
     return matrix[rows] if isinstance(matrix, np.ndarray) else matrix[rows].toarray()

@@ -34,10 +34,7 @@ class Propagation:
 
     def __init__(self, query: Query, errors: FormErrors) -> None:
         self._query, self._errors = query, errors
-        self._scores = [
-            applied.bounds(query.points[each.point])[-1]
-            for applied, each in zip(errors.applied, query.applications, strict=True)
-        ]
+        self._scores = [bounds[-1] for bounds in errors.bounds]
 
     def upper(self, case: Case) -> float:
         """Bound the least goal over a case's counter-examples; return infinity if unknown."""
@@ -124,7 +121,14 @@ class Claims:
     def space(self) -> Space:
         """Return the region with the networks over it."""
         joint = self.claim.joint
-        return make_space(joint.first, joint.members, joint.box, self.clusters)
+        space = make_space(joint.first, joint.members, joint.box, self.clusters)
+        root, starts = space.root, space.layout.starts
+        for place, own in zip(joint.places, self.claim.errors.bounds, strict=True):
+            for k, start in enumerate(() if place.second else place.hidden):
+                at = slice(starts[k] + start, starts[k] + start + len(own[k].lower))
+                root[0, at] = np.maximum(root[0, at], own[k].lower)
+                root[1, at] = np.minimum(root[1, at], own[k].upper)
+        return replace(space, bounded=not self.claim.forms.has_differences.any())
 
     @cached_property
     def clusters(self) -> Clusters | None:

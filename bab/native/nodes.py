@@ -18,6 +18,10 @@ Members = NDArray[np.int64]
 Kind = Literal["root", "input", "members", "phase", "untied"]
 
 
+_MANY, MOST_REFRESHED = 512, 128
+"""Of a network with more hidden neurons than the first, the second are bounded again."""
+
+
 @dataclass(frozen=True, slots=True)
 class Split:
     """How a node was made from its parent."""
@@ -91,7 +95,9 @@ def root_node(
         known=np.zeros((forms.kept_bounds, layout.inputs + 2)),
         share=share,
         input_score=np.zeros(layout.inputs),
-        neuron_score=np.full(layout.hidden, -1.0),
+        neuron_score=np.full(
+            layout.hidden, 0.0 if space.bounded and layout.hidden > _MANY else -1.0
+        ),
         errors=errors,
         rounding_width=float((upper - lower).mean()),
         value=np.inf,
@@ -119,10 +125,6 @@ def untie(node: Node, split: Split, ident: int, layout: Layout, cap: float) -> N
         plain=True,
         cap=min(node.cap, cap),
     )
-
-
-_MANY, MOST_REFRESHED = 512, 256
-"""Of a network with more hidden neurons than the first, the second are bounded again."""
 
 
 def _to_refresh(node: Node) -> NDArray[np.bool_]:

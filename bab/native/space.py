@@ -246,6 +246,7 @@ class Space:
     root: Floats
     hulls: Hulls
     _cache: OrderedDict[bytes, Difference]
+    bounded: bool = False  # whether linear bounds of all neurons are known over the region
 
     @property
     def layout(self) -> Layout:

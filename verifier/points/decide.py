@@ -46,10 +46,10 @@ _SAME = 1e-9
 """Bounds so close are equal, also where both are about 0."""
 
 
-def make_claims(asked: Asked, seed: int) -> Claims:
+def make_claims(asked: Asked, seed: int, seconds: float | None = None) -> Claims:
     """Return a question of a statement in the engine's form."""
     label = -1 if asked.label is None else asked.label
-    return Claims(join_claim(asked.query, asked.cases), label, seed)
+    return Claims(join_claim(asked.query, asked.cases, seconds=seconds), label, seed)
 
 
 class Formulas(Engine[FormulaJob]):
@@ -189,11 +189,13 @@ class Decision:
         if not asked.cases:
             self.clock.skip(1)
             return self.take(asked, unsearched_result(-math.inf, closed=True))
-        own = make_claims(asked, self.options.seed)
-        share = self.clock.next()
+        share, begun = self.clock.next(), time.perf_counter()
+        own = make_claims(asked, self.options.seed, share)
         # The first is looked at even where there is no time: one point that counts is a bound.
         if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
             return self._take_unsearched(asked, own)
+        if share is not None:
+            share = max(0.0, share - (time.perf_counter() - begun))
         trace = Trace()
 
         def report(progress: Progress) -> None:

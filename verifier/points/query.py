@@ -82,8 +82,9 @@ def decide(
     cases = [Case(each, worst) for each in query.cases]
     if not cases:
         return Decision("proved", None, None, None, -math.inf, -math.inf, 0.0)
-    claims, records = Claims(join_claim(query, cases), seed=seed), list[Record]()
-    options = NativeOptions(seconds, gap, seed=seed, certificate=solved is not None)
+    claims, records = Claims(join_claim(query, cases, seconds=seconds), seed=seed), list[Record]()
+    left = None if seconds is None else max(0.0, seconds - time.perf_counter() + started)
+    options = NativeOptions(left, gap, seed=seed, certificate=solved is not None)
     found = search_question(
         claims,
         tune_ascents(options, decides=not worst),

@@ -39,6 +39,7 @@ from leaveout.bab.native.kernels.neuron_bounds import (
     tighten,
 )
 from leaveout.bab.native.kernels.pair_bounds import (
+    CUTS,
     OPTIONS,
     jit_function,
     no_cuts,
@@ -151,7 +152,7 @@ def steps() -> tuple[Any, Any, Any]:
         hidden = net.starts[len(net.starts) - 2]
         ah, ad = np.zeros(net.inputs + hidden), np.zeros(net.inputs + hidden)
         cz, cd = np.zeros(hidden), np.zeros(hidden)
-        cuts = no_cuts(hidden + nodes.known.shape[1], net.inputs)
+        cuts = no_cuts(min(hidden, CUTS) + nodes.known.shape[1], net.inputs)
         for i in range(begin, end):
             s = nodes.which[i]
             recall(

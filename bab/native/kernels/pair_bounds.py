@@ -181,6 +181,9 @@ def rule(
     return cz, cd
 
 
+CUTS = 512
+"""Most half-spaces of tied phases."""
+
 ROUNDS = 3
 """Most half-spaces added to one form."""
 
@@ -223,8 +226,10 @@ def no_cuts(most: int, inputs: int) -> Any:
 
 @jit_function
 def add_cut(cuts: Any, row: Floats, shift: float, pad: float, lower: Floats, upper: Floats) -> None:
-    """Add a half-space unless it contains the whole box."""
+    """Add a half-space unless it contains the whole box, or there is no room."""
     c = cuts.count[0]
+    if c == len(cuts.shift):
+        return
     least, width = shift, 0.0
     for i in range(len(lower)):
         cuts.rows[c, i] = row[i]
