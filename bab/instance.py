@@ -25,6 +25,7 @@ from leaveout.encoders import (
 )
 from leaveout.errors import SpecError
 from leaveout.models import Family, Members, Network, Stack
+from leaveout.models.matrices import numbers
 
 
 class Others(Protocol):
@@ -153,11 +154,7 @@ def make_clusters(first: Stack, members: Others) -> Clusters:
 
 def _flat(stack: Stack) -> Floats:
     """Return all weights, then all biases of each network, shape (m, numbers)."""
-    weights = [
-        w.reshape(len(stack), -1)
-        for layer in stack.layers
-        for _, w in sorted(layer.weights.items())
-    ]
+    weights = [numbers(w) for layer in stack.layers for _, w in sorted(layer.weights.items())]
     return np.concatenate([*weights, *(layer.bias for layer in stack.layers)], axis=1)
 
 

@@ -13,10 +13,9 @@ from leaveout.arrays import Floats
 from leaveout.bab.forms import Forms, concatenate_forms
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Applied, Box, Interval
-from leaveout.encoders.joint import Joint, join
+from leaveout.encoders.joint import Joint, ends_of, join
 from leaveout.encoders.query import Case, Form, Query
 from leaveout.errors import SpecError
-from leaveout.models.matrices import positive
 
 _MOST = 1e200
 """Largest coefficient, so that sums of products with float32 numbers stay far below 1e300."""
@@ -111,9 +110,7 @@ def _inside(query: Query, joint: Joint, case: int) -> list[Form]:
     found = []
     lower, upper = joint.regions[case]
     for p, (box, matrix) in enumerate(zip(query.points, joint.points, strict=True)):
-        up, down = positive(matrix[0]), positive(-matrix[0])
-        least = up @ lower - down @ upper
-        most = up @ upper - down @ lower
+        least, most = ends_of(matrix, lower, upper)
         for i in np.flatnonzero((least < box.lower) | (most > box.upper)).tolist():
             if least[i] < box.lower[i]:
                 found.append(Form(((p, i, 1.0),), (), -float(box.lower[i])))

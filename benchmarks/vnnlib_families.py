@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
 from acas_peers import run_nnenum, try_nnenum
 
 __all__ = ["Answer", "Instance", "instances", "main", "run"]

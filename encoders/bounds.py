@@ -49,10 +49,10 @@ def _hull(stack: Stack) -> HyperNetwork:
     return HyperNetwork(
         tuple(
             HyperLayer(
-                {s: Interval(w.min(axis=0), w.max(axis=0)) for s, w in layer.weights.items()},
+                {s: Interval(w.min(axis=0), w.max(axis=0)) for s, w in layer.arrays.items()},
                 Interval(layer.bias.min(axis=0), layer.bias.max(axis=0)),
             )
-            for layer in stack.dense().layers
+            for layer in stack.layers
         ),
         len(stack),
     )
@@ -79,10 +79,10 @@ def difference(hyper: HyperNetwork, network: Stack) -> tuple[HyperLayer, ...]:
     """Return intervals that contain member minus network (LUCID, section 6.2)."""
     return tuple(
         HyperLayer(
-            {s: _minus(w, layer.weights[s][0]) for s, w in interval.weights.items()},
+            {s: _minus(w, layer.arrays[s][0]) for s, w in interval.weights.items()},
             _minus(interval.bias, layer.bias[0]),
         )
-        for interval, layer in zip(hyper.layers, network.dense().layers, strict=True)
+        for interval, layer in zip(hyper.layers, network.layers, strict=True)
     )
 
 
@@ -105,9 +105,7 @@ class PairBounds:
     after: tuple[Interval, ...]
 
 
-def network_bounds(
-    network: Stack, box: Box, deadline: Deadline = NEVER
-) -> tuple[Interval, ...]:
+def network_bounds(network: Stack, box: Box, deadline: Deadline = NEVER) -> tuple[Interval, ...]:
     """Bound every layer's pre-activations backward, intersected with plain intervals.
 
     What is left once the deadline is over keeps its plain intervals.
@@ -198,7 +196,8 @@ def _backward(
         for s, w in layer.weights.items():
             step = through @ w[0]
             coefficients[s] = coefficients[s] + step if s in coefficients else step
-            terms = terms + abs(w[0]) @ sources[s].magnitude
+            size_of: Matrix = abs(w[0])
+            terms = terms + size_of @ sources[s].magnitude
         total = total + positive(row) @ intercept + through @ layer.bias[0]
         size = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
         error += gamma(2 * size + 16) * (

@@ -118,7 +118,7 @@ class ScaledPair:
     @property
     def largest(self) -> float:
         """The largest scaled weight of either network."""
-        parts = [w for layer in self.network.layers for w in layer.weights.values()]
+        parts = [w for layer in self.network.layers for w in layer.arrays.values()]
         parts += [w.magnitude for layer in self.hyper.layers for w in layer.weights.values()]
         return max(float(np.abs(part).max(initial=0.0)) for part in parts)
 
@@ -143,7 +143,8 @@ def scale_pair(network: Stack, hyper: HyperNetwork, bounds: PairBounds, box: Box
     for k, (layer, interval) in enumerate(zip(network.layers, hyper.layers, strict=True)):
         down = 1 / inner[k]
         ratio = {s: outer[s] * down[:, None] for s in layer.weights}
-        layers.append(Layer({s: w * ratio[s] for s, w in layer.weights.items()}, layer.bias * down))
+        weighted = {s: w * ratio[s] for s, w in layer.arrays.items()}
+        layers.append(Layer(weighted, layer.bias * down))
         weights = {s: _times(w, ratio[s]) for s, w in interval.weights.items()}
         hyper_layers.append(HyperLayer(weights, _times(interval.bias, down)))
     return ScaledPair(
@@ -381,7 +382,7 @@ def _exact_rows(builder: ProblemBuilder, z: Neurons, layer: Layer, sources: list
     """Add Eq. 3d: z = W h + b."""
     d = z.defined
     terms = [(z.inputs[d], np.eye(len(d)))]
-    terms += [(sources[s], -w[0][d]) for s, w in layer.weights.items()]
+    terms += [(sources[s], -w[0][d]) for s, w in layer.arrays.items()]
     if len(d):
         builder.add_rows(terms, layer.bias[0][d], layer.bias[0][d])
 

@@ -54,6 +54,15 @@ class Joint:
         return any((np.diff(point.starts) > 1).any() for point in self.points[1:])
 
 
+def ends_of(point: Sparse, lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
+    """Return the least and greatest values of a point's features over a joint region, unpadded."""
+    rows, at, values = point.rows, point.columns, point.values[0]
+    count = len(point.starts) - 1
+    low, high = (values * end[at] for end in (lower, upper))
+    least = np.bincount(rows, np.minimum(low, high), minlength=count).astype(np.float64)
+    return least, np.bincount(rows, np.maximum(low, high), minlength=count).astype(np.float64)
+
+
 @dataclass(frozen=True, eq=False)
 class JointMembers:
     """The second network, for a few combinations of members at a time."""
@@ -219,7 +228,7 @@ def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:
     if len(stacks) == 1 and len(stacks[0]) == count:
         return stacks[0]
     depth = max(len(stack.layers) for stack in stacks)
-    padded = [_deepen(stack.dense(), depth) for stack in stacks]
+    padded = [_deepen(stack, depth) for stack in stacks]
     layers = []
     for k in range(depth):
         parts = [stack.layers[k] for stack in padded]
@@ -248,8 +257,7 @@ def _deepen(stack: Stack, depth: int) -> Stack:
     layers = list(stack.layers)
     while len(layers) < depth:
         last = layers.pop()
-        written = {s: dense(w) for s, w in last.weights.items()}
-        both = {s: np.concatenate([w, -w], axis=1) for s, w in written.items()}
+        both = {s: np.concatenate([w, -w], axis=1) for s, w in last.arrays.items()}
         layers.append(Layer(both, np.concatenate([last.bias, -last.bias], axis=1)))
         one = np.eye(last.width)[None]
         apart = np.concatenate([one, -one], axis=2)

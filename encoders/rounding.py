@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,14 +103,19 @@ class Sums:
 
     def through(self, values: Floats) -> Floats:
         """Return the products of each side with some rows, shape (2 or 1, p, outputs)."""
-        return values[None] @ self.sides
+        return np.asarray(values[None] @ self.sides)
 
 
 def _present(sides: Matrices) -> Matrices:
     if isinstance(sides, Sparse):
-        there = (sides.values > 0).any(axis=0, keepdims=True).astype(np.float32)
+        there = _ones(sides.values)
         return Sparse(sides.starts, sides.columns, there, sides.width)
-    return (sides > 0).any(axis=0, keepdims=True).astype(np.float32)
+    return _ones(sides)
+
+
+def _ones(sides: Floats) -> Floats:
+    """Return 1 where any side is positive, as float32: counts below 2^24 are exact."""
+    return cast(Floats, np.asarray((sides > 0).any(axis=0, keepdims=True), np.float32))
 
 
 def _most_terms(present: Matrices) -> int:

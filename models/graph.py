@@ -85,6 +85,11 @@ class Layer:
     bias: Floats
 
     @property
+    def arrays(self) -> Mapping[int, Floats]:
+        """The weights written out."""
+        return {source: dense(weights) for source, weights in self.weights.items()}
+
+    @property
     def width(self) -> int:
         """Number of outputs."""
         return int(self.bias.shape[1])
@@ -117,16 +122,6 @@ class Stack:
     def is_sparse(self) -> bool:
         """Whether any matrix is kept as its entries."""
         return any(isinstance(w, Sparse) for each in self.layers for w in each.weights.values())
-
-    def dense(self) -> Stack:
-        """Return the networks with all matrices written out."""
-        if not self.is_sparse:
-            return self
-        layers = [
-            Layer({s: dense(w) for s, w in layer.weights.items()}, layer.bias)
-            for layer in self.layers
-        ]
-        return Stack(self.inputs, tuple(layers))
 
     def member(self, index: int) -> Stack:
         """Return the stack of the single network at ``index``."""

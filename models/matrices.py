@@ -35,14 +35,14 @@ class Sparse:
         Where the entries of each row start; the last number is their total.
     columns : ndarray of int, shape (entries,)
         Ascending within each row.
-    values : ndarray, shape (m or 1, entries)
+    values : ndarray of float64 (for an attack, of float32), shape (m or 1, entries)
     width : int
         Number of columns.
     """
 
     starts: Integers
     columns: Integers
-    values: NDArray[np.floating[Any]]
+    values: Floats
     width: int
 
     # Products with arrays on the left are computed here.
@@ -111,18 +111,20 @@ class Sparse:
 
     def astype(self, dtype: type[np.floating[Any]]) -> Sparse:
         """Return the matrices with numbers of another type."""
-        return Sparse(self.starts, self.columns, self.values.astype(dtype), self.width)
+        values = cast(Floats, self.values.astype(dtype))
+        return Sparse(self.starts, self.columns, values, self.width)
 
     def dense(self) -> Floats:
         """Return arrays, shape (m, rows, columns)."""
-        found = np.zeros(self.shape, self.values.dtype)
+        found: Floats = np.zeros(self.shape, self.values.dtype)
         found[:, self.rows, self.columns] = self.values
-        return cast(Floats, found)
+        return found
 
-    def __rmatmul__(self, values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+    def __rmatmul__(self, values: NDArray[np.floating[Any]]) -> Floats:
         """Return ``values @ self`` for stacked rows, shape (m or 1, p, rows)."""
         count = max(len(values), len(self))
-        found = np.empty((count, values.shape[1], self.width), np.result_type(values, self.values))
+        kind = np.result_type(values, self.values)
+        found: Floats = np.empty((count, values.shape[1], self.width), kind)
         for i in range(count):
             own = self[min(i, len(self) - 1)]
             found[i] = values[min(i, len(values) - 1)] @ own
@@ -136,9 +138,7 @@ Matrix: TypeAlias = "Floats | csr_array"
 """One matrix."""
 
 
-def single(
-    starts: Integers, columns: Integers, values: NDArray[np.floating[Any]], width: int
-) -> csr_array:
+def single(starts: Integers, columns: Integers, values: Floats, width: int) -> csr_array:
     """Return one matrix of entries in ascending order, as in `Sparse`."""
     from scipy.sparse import csr_array
 
@@ -155,7 +155,7 @@ def dense(matrices: Matrices) -> Floats:
 def numbers(matrices: Matrices) -> Floats:
     """Return the stored numbers of each network in one row."""
     if isinstance(matrices, Sparse):
-        return cast(Floats, matrices.values)
+        return matrices.values
     return matrices.reshape(len(matrices), -1)
 
 
@@ -203,13 +203,12 @@ def settle(matrices: Matrices, m: int) -> Matrices:
 def compose(second: Matrices, first: Matrices) -> Matrices:
     """Return ``second @ first`` for each network."""
     if not isinstance(first, Sparse) and not isinstance(second, Sparse):
-        return second @ first
+        return np.asarray(second @ first)
     if isinstance(first, Sparse) and isinstance(second, Sparse):
         return _product(second, first)
     if isinstance(first, Sparse):
-        if _is_identity(first):
-            return second
-        return np.asarray(second @ first)
+        assert isinstance(second, np.ndarray)
+        return second if _is_identity(first) else np.asarray(second @ first)
     assert isinstance(second, Sparse)
     return np.asarray((first.transpose(0, 2, 1) @ second.transpose()).transpose(0, 2, 1))
 
@@ -262,9 +261,7 @@ def _product(second: Sparse, first: Sparse) -> Sparse:
     )
 
 
-def _collect(
-    rows: Integers, columns: Integers, values: NDArray[np.floating[Any]], shape: tuple[int, int]
-) -> Sparse:
+def _collect(rows: Integers, columns: Integers, values: Floats, shape: tuple[int, int]) -> Sparse:
     """Return the matrices of some entries; those at one place are added."""
     key = rows * shape[1] + columns
     if len(key) and not (np.diff(key) > 0).all():

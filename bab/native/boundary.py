@@ -21,6 +21,7 @@ from leaveout.bab.native.question import Settled
 from leaveout.bab.native.space import Space
 from leaveout.encoders import Box, Interval
 from leaveout.encoders.applied import computed_ends
+from leaveout.encoders.joint import ends_of
 from leaveout.encoders.query import Form
 from leaveout.encoders.rational import (
     Affine,
@@ -31,7 +32,7 @@ from leaveout.encoders.rational import (
     bound_scores,
     scores_at,
 )
-from leaveout.models.matrices import Matrix, positive, take_rows
+from leaveout.models.matrices import Sparse, take_rows
 
 _ROOM = 1e-9
 """Share of the absolute terms of a sum, which may cancel."""
@@ -61,9 +62,9 @@ class PointRegions:
         high = np.nextafter(node.upper + origin, np.inf)
         boxes = []
         for (matrix, copies), whole in zip(self._matrices, claim.query.points, strict=True):
-            up, down = positive(matrix), positive(-matrix)
-            least, most = up @ low - down @ high, up @ high - down @ low
-            more = _ROOM * (abs(matrix) @ np.maximum(np.abs(low), np.abs(high)))
+            least, most = ends_of(matrix, low, high)
+            size = np.maximum(np.abs(low), np.abs(high))
+            more = _ROOM * ends_of(matrix, -size, size)[1]
             if not room:
                 more[copies] = 0.0
             least = np.minimum(np.maximum(least - more, whole.lower), whole.upper)
@@ -71,11 +72,9 @@ class PointRegions:
         return boxes
 
     @cached_property
-    def _matrices(self) -> list[tuple[Matrix, NDArray[np.bool_]]]:
+    def _matrices(self) -> list[tuple[Sparse, NDArray[np.bool_]]]:
         """Return each point's matrix, and which features are single joint inputs."""
-        return [
-            (point[0], np.diff(point.starts) == 1) for point in self._claim.joint.points
-        ]
+        return [(point, np.diff(point.starts) == 1) for point in self._claim.joint.points]
 
     def hidden_bounds(self, node: Node) -> list[list[Interval]]:
         """Return a node's bounds of each application's hidden pre-activations."""

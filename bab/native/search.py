@@ -428,6 +428,9 @@ class NativeSearch(Generic[W]):
         if self.known.is_settled:
             return
         if self.coordinator is None:
+            if self.deadline.over:
+                self.stop = Stop.LATE
+                return
             self.coordinator = self._make_coordinator()
         if saved is not None:
             self.coordinator.resume(saved, self.known.target)

@@ -10,7 +10,6 @@ from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
-from scipy.optimize import linprog
 
 from leaveout.encoders.box import Box
 from leaveout.specs.text.errors import Position, Slip
@@ -180,6 +179,8 @@ def _propose_multipliers(
 
     Without costs, they maximise the least satisfied relation.
     """
+    from scipy.optimize import linprog
+
     spots = list(dict.fromkeys(spot for atom in relations for spot in atom.linear.terms))
     if not costs.keys() <= set(spots) or not 0 < len(relations) <= _MOST_RELATIONS:
         return None

@@ -137,7 +137,7 @@ def _of_scores(network: Network, box: Box) -> Floats:
     sources: list[Floats] = [np.maximum(np.abs(box.lower), np.abs(box.upper))]
     for layer in network.stack.layers:
         total = np.abs(layer.bias[0]) + sum(
-            sources[source] @ np.abs(weights[0]).T for source, weights in layer.weights.items()
+            sources[source] @ abs(weights[0]).T for source, weights in layer.weights.items()
         )
         sources.append(np.asarray(total, np.float64) + np.finfo(np.float32).tiny)
     found = np.asarray(2 * sources[-1])

@@ -13,6 +13,7 @@ import onnx
 from leaveout.errors import ModelError
 from leaveout.files import MODEL, open_file
 from leaveout.models import Network, architecture_hash, load_network
+from leaveout.models.matrices import numbers
 from leaveout.models.onnx.file import check_against_onnxruntime, network_from, network_from_bytes
 from leaveout.specs.text.errors import Position, Slip, nearest
 from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
@@ -124,7 +125,7 @@ def _same_weights(first: Network, second: Network) -> bool:
         for mine, other in zip(first.stack.layers, second.stack.layers, strict=True)
         for ours, theirs in (
             (mine.bias, other.bias),
-            *((mine.weights[s], other.weights[s]) for s in mine.weights),
+            *((numbers(mine.weights[s]), numbers(other.weights[s])) for s in mine.weights),
         )
     )
 

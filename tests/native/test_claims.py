@@ -190,7 +190,7 @@ def test_points_that_must_be_near_are_read_by_their_difference():
     assert near.box.lower[2:] == pytest.approx([-0.1, -0.1])
     assert near.box.upper[2:] == pytest.approx([0.1, 0.1])
     joint = np.array([0.5, 0.25, 0.05, -0.1])
-    assert near.points[1] @ joint == pytest.approx([0.55, 0.15])
+    assert near.points[1][0] @ joint == pytest.approx([0.55, 0.15])
     np.testing.assert_allclose(
         near.members.take(np.zeros(1, np.int64)).scores(joint[None])[0],
         network.stack.scores(np.array([[0.55, 0.15]]))[0],

@@ -117,7 +117,6 @@ def vnnlib(
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.running import since_start
     from leaveout.verifier.points.query import decide
-    from leaveout.verifier.warm_up import warm
 
     if result is not None:
         _refuse_unusable(result)
@@ -128,12 +127,20 @@ def vnnlib(
     if target is not None:
         _refuse_hidden(reading)
     seconds = None if time is None else max(1e-3, time - since_start())
-    # One-time compilation does not count for the first run.
-    warm(["points"], say)
+
+    def ready() -> None:
+        from leaveout.verifier.warm_up import warm
+
+        # One-time compilation does not count for the first run.
+        warm(["points"], say)
+
     with progress_line() as progress:
         if target is None:
-            decision = decide(reading.query, seconds=seconds, seed=seed, progress=progress)
+            decision = decide(
+                reading.query, seconds=seconds, seed=seed, progress=progress, ready=ready
+            )
         else:
+            ready()
             decision = _decide_with_certificate(target, query, reading, seconds, seed, progress)
     status = status_of(decision)
     witness = _witness(reading, decision) if status == "sat" else ""

@@ -81,8 +81,8 @@ def pack(instance: Instance) -> Packed:
 def _flat(layer: Layer) -> Floats:
     return np.concatenate(
         [
-            layer.weights[source].transpose(0, 2, 1).reshape(len(layer.bias), -1)
-            for source in sorted(layer.weights)
+            weights.transpose(0, 2, 1).reshape(len(layer.bias), -1)
+            for _, weights in sorted(layer.arrays.items())
         ],
         axis=1,
     )

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.encoders.query import Case, Condition, Query
 from leaveout.specs.vnnlib.rounding import above, below
-from leaveout.verifier.points.job import Solved
 from leaveout.verifier.report import Verdict
+
+if TYPE_CHECKING:
+    from leaveout.verifier.points.job import Solved
 
 _SHARE, _FIRST = 0.25, 20.0
 """Share of the time, and most seconds, that a query without its alternatives may take."""
@@ -55,6 +57,7 @@ def decide(
     gap: float = 1e-3,
     progress: QueryProgress | None = None,
     solved: list[Solved] | None = None,
+    ready: Callable[[], None] | None = None,
 ) -> Decision:
     """Find a counter-example, prove that there is none, or bound the worst one.
 
@@ -69,6 +72,8 @@ def decide(
     progress : callable, optional
     solved : list of Solved, optional
         Takes what a certificate needs of the search.
+    ready : callable, optional
+        Called before a search, unless propagation alone decides; its time does not count.
 
     Raises
     ------
@@ -76,7 +81,7 @@ def decide(
         If a number of a form is too large to reckon with.
     """
     if query.alternatives:
-        return _one_by_one(query, seconds, seed, progress, solved)
+        return _one_by_one(query, seconds, seed, progress, solved, ready)
     started = time.perf_counter()
     worst = () if query.worst is None else (query.worst,)
     cases = [Case(each, worst) for each in query.cases]
@@ -84,6 +89,8 @@ def decide(
         return Decision("proved", None, None, None, -math.inf, -math.inf, 0.0)
     claims, records = Claims(join_claim(query, cases, seconds=seconds), seed=seed), list[Record]()
     left = None if seconds is None else max(0.0, seconds - time.perf_counter() + started)
+    if ready is not None and claims.most >= BELOW:
+        ready()
     options = NativeOptions(left, gap, seed=seed, certificate=solved is not None)
     found = search_question(
         claims,
@@ -94,6 +101,8 @@ def decide(
         proofs=records.extend,
     )
     if solved is not None:
+        from leaveout.verifier.points.job import Solved
+
         sources = tuple(Source(Path(each.network.source)) for each in query.applications)
         solved.append(Solved(claims, sources, found.upper, records))
     witness = found.witness
@@ -119,6 +128,7 @@ def _one_by_one(
     seed: int,
     progress: QueryProgress | None,
     solved: list[Solved] | None,
+    ready: Callable[[], None] | None,
 ) -> Decision:
     """Decide a query without its alternatives, splitting one of them if needed.
 
@@ -133,7 +143,7 @@ def _one_by_one(
         limit = None if seconds is None else deadline.seconds_left * (_SHARE if left else 1.0)
         limit = min(_FIRST, limit or _FIRST) if left else limit
         own: list[Solved] | None = None if solved is None else []
-        found = decide(part, seconds=limit, seed=seed, progress=progress, solved=own)
+        found = decide(part, seconds=limit, seed=seed, progress=progress, solved=own, ready=ready)
         nodes += found.nodes
         found = replace(found, seconds=time.perf_counter() - started, nodes=nodes)
         if found.verdict == "proved":

@@ -95,8 +95,8 @@ class Nodes(NamedTuple):
         """Return a batch and its results side by side."""
         return Nodes(
             batch.which, batch.case, batch.warm, batch.phase, batch.errors,
-            batch.refresh, batch.cut, batch.stop_at, found.lower, found.upper, found.state, np.zeros_like(found.cz), found.cz,
-            found.cd, found.lines, found.known, found.share, found.status, found.value,
+            batch.refresh, batch.cut, batch.stop_at, found.lower, found.upper, found.state,
+            np.zeros_like(found.cz), found.cz, found.cd, found.lines, found.known, found.share, found.status, found.value,
             found.input_score, found.neuron_score,
         )  # fmt: skip
 

@@ -41,9 +41,7 @@ class Layout:
 
     def weights_of(self, stack: Stack) -> Floats:
         """Return the weights of each network of a stack, shape (m, weights)."""
-        parts = [
-            numbers(w) for layer in stack.layers for _, w in sorted(layer.weights.items())
-        ]
+        parts = [numbers(w) for layer in stack.layers for _, w in sorted(layer.weights.items())]
         return np.concatenate(parts, axis=1)
 
     def biases_of(self, stack: Stack) -> Floats:

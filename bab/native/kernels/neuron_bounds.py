@@ -51,7 +51,12 @@ def through_entries(
     radius: Floats, exact: bool, size: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats,
 ) -> float:  # fmt: skip
     """Do the work of `through` for a sparse block."""
-    k, start, offset, source = net.blocks[b, 0], net.blocks[b, 1], net.blocks[b, 3], net.blocks[b, 4]
+    k, start, offset, source = (
+        net.blocks[b, 0],
+        net.blocks[b, 1],
+        net.blocks[b, 3],
+        net.blocks[b, 4],
+    )
     pointers = net.pointers[net.entries[b, 0] :]
     columns = net.columns[net.entries[b, 1] :]
     cost = 0.0

@@ -50,7 +50,7 @@ class Affine(Operator, ABC):
         """
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """Return the linear part, shape (m or 1, outputs, inputs), without its zeros where few read.
+        """Return the linear part, shape (m or 1, outputs, inputs), as entries if these are few.
 
         Here each output is one input, or its negative, or nothing.
         """

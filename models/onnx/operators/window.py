@@ -191,7 +191,11 @@ class AveragePool(Affine):
         """Return how many numbers each window averages, shape (1, 1, 1, *positions)."""
         ones = np.ones((1, 1, 1, *shape[1:]))
         counted = self.window.patches(ones).sum(axis=3)
-        return np.full_like(counted, math.prod(self.window.kernel)) if self.include_padding else counted
+        return (
+            np.full_like(counted, math.prod(self.window.kernel))
+            if self.include_padding
+            else counted
+        )
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
