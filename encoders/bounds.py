@@ -15,7 +15,7 @@ from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models import Members, Stack
 from leaveout.models.graph import Layer
-from leaveout.models.matrices import Matrix, positive, scale_columns, take_rows
+from leaveout.models.matrices import Matrix, magnitude, positive, scale_columns, take_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +184,7 @@ def _backward(
     total = constant.copy()
     error = gamma(4) * np.abs(constant)
     for s, row in rows.items():
-        error += gamma(6) * (abs(row) @ sources[s].magnitude)
+        error += gamma(6) * (magnitude(row) @ sources[s].magnitude)
     for k in range(len(pre), 0, -1):
         if k not in coefficients:
             continue
@@ -196,12 +196,11 @@ def _backward(
         for s, w in layer.weights.items():
             step = through @ w[0]
             coefficients[s] = coefficients[s] + step if s in coefficients else step
-            size_of: Matrix = abs(w[0])
-            terms = terms + size_of @ sources[s].magnitude
+            terms = terms + magnitude(w[0]) @ sources[s].magnitude
         total = total + positive(row) @ intercept + through @ layer.bias[0]
-        size = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
-        error += gamma(2 * size + 16) * (
-            abs(row) @ (terms + np.abs(pre[k - 1].lower) + intercept) + np.abs(total)
+        roundings = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
+        error += gamma(2 * roundings + 16) * (
+            magnitude(row) @ (terms + np.abs(pre[k - 1].lower) + intercept) + np.abs(total)
         )
     if 0 in coefficients:
         row = take_rows(coefficients[0], np.arange(len(constant)))

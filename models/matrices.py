@@ -168,6 +168,11 @@ def positive(matrix: Matrix) -> Matrix:
     return found
 
 
+def magnitude(matrix: Matrix) -> Matrix:
+    """Return the absolute values of one matrix."""
+    return np.abs(matrix) if isinstance(matrix, np.ndarray) else abs(matrix)
+
+
 def scale_columns(matrix: Matrix, above: Floats, below: Floats) -> Matrix:
     """Return one matrix with positive numbers times their columns' ``above``, others ``below``."""
     if isinstance(matrix, np.ndarray):

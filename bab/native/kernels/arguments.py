@@ -96,8 +96,8 @@ class Nodes(NamedTuple):
         return Nodes(
             batch.which, batch.case, batch.warm, batch.phase, batch.errors,
             batch.refresh, batch.cut, batch.stop_at, found.lower, found.upper, found.state,
-            np.zeros_like(found.cz), found.cz, found.cd, found.lines, found.known, found.share, found.status, found.value,
-            found.input_score, found.neuron_score,
+            np.zeros_like(found.cz), found.cz, found.cd, found.lines, found.known, found.share,
+            found.status, found.value, found.input_score, found.neuron_score,
         )  # fmt: skip
 
 
