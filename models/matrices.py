@@ -93,7 +93,7 @@ class Sparse:
     def _only(self) -> csr_array:
         return single(self.starts, self.columns, self.values[0], self.width)
 
-    def spread(self, m: int) -> Sparse:
+    def repeat(self, m: int) -> Sparse:
         """Return the matrices of ``m`` networks, all equal if there is one."""
         values = np.broadcast_to(self.values, (m, self.values.shape[1]))
         return Sparse(self.starts, self.columns, np.ascontiguousarray(values), self.width)
@@ -200,7 +200,7 @@ def settle(matrices: Matrices, m: int) -> Matrices:
     if isinstance(matrices, Sparse):
         entries = matrices.values.shape[1]
         if rows * columns > _DENSE and entries < _FILLED * rows * columns:
-            return matrices.spread(m)
+            return matrices.repeat(m)
         matrices = matrices.dense()
     return np.ascontiguousarray(np.broadcast_to(matrices, (m, rows, columns)))
 
@@ -231,7 +231,7 @@ def add(first: Matrices, second: Matrices, sign: int) -> Matrices:
     if not (isinstance(first, Sparse) and isinstance(second, Sparse)):
         return dense(first) + sign * dense(second)
     m = max(len(first), len(second))
-    one, two = first.spread(m), second.spread(m)
+    one, two = first.repeat(m), second.repeat(m)
     return _collect(
         np.concatenate([one.rows, two.rows]),
         np.concatenate([one.columns, two.columns]),
