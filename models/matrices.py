@@ -100,10 +100,10 @@ class Sparse:
 
     def transpose(self, *axes: int) -> Sparse:
         """Return the transposed matrices, whatever the axes."""
-        return self._transposed
+        return self._reverse
 
     @cached_property
-    def _transposed(self) -> Sparse:
+    def _reverse(self) -> Sparse:
         order = np.argsort(self.columns, kind="stable")
         starts = np.searchsorted(self.columns[order], np.arange(self.width + 1))
         values = np.ascontiguousarray(self.values[:, order])
