@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
@@ -17,6 +17,7 @@ from leaveout.encoders import (
     Box,
     Interval,
     PairBounds,
+    apart,
     confidence_error,
     confidence_upper,
     network_bounds,
@@ -42,6 +43,9 @@ Rows = NDArray[np.int64]
 
 FEW = 16
 """Larger sets of members are clustered; smaller ones are split into single members."""
+
+_TOGETHER = 32
+"""Members that are propagated side by side."""
 
 _SKETCH = 32
 _POWER = 8
@@ -209,25 +213,48 @@ class Instance:
 
     def most(self, label: int, *, matching: bool = True) -> float:
         """Bound the float32 confidence of any leak by propagation alone."""
-        exact = confidence_upper(self.network.stack, self.box, self.bounds, label)
-        most = exact + self.network_error
+        most = self.own_most(label)
         return min(most, self.difference_upper(self.pair, label)) if matching else most
+
+    def own_most(self, label: int) -> float:
+        """Bound the network's float32 confidence."""
+        exact = confidence_upper(self.network.stack, self.box, self.bounds, label)
+        return exact + self.network_error
 
     def difference_upper(self, pair: PairBounds, label: int) -> float:
         """Bound the float32 confidence of a leak by difference intervals.
 
+        It is ``-inf`` if no member can lose to any rival.
+        """
+        return float(self.difference_uppers(pair, label))
+
+    def difference_uppers(self, pair: PairBounds, label: int) -> Floats:
+        """Bound the float32 confidence of leaks of a pair, or of each pair of a stack.
+
         If a member answers c', its margin over c' is at most the tie error, and N's is that minus
-        the difference. It is ``-inf`` if no member can lose to any rival.
+        the difference.
         """
         rivals = [c for c in range(self.labels) if c != label]
         change, member = pair.after[-1], pair.hyper[-1]
-        tie = self.member_error
-        margin = change.upper[rivals] - change.lower[label] + tie
-        possible = ~(member.lower[label] - member.upper[rivals] > tie)
-        if not possible.any():
-            return -math.inf
-        rounding = 1e-12 * (1 + float(member.magnitude.max()))
-        return float(margin[possible].max()) + self.network_error + rounding
+        tie, own = self.member_error, slice(label, label + 1)
+        margin = change.upper[..., rivals] - change.lower[..., own] + tie
+        possible = ~(member.lower[..., own] - member.upper[..., rivals] > tie)
+        rounding = 1e-12 * (1 + member.magnitude.max(axis=-1))
+        most = np.where(possible, margin, -np.inf).max(axis=-1)
+        return np.asarray(most + self.network_error + rounding)
+
+    def uppers(self, members: Rows, labels: Sequence[int]) -> Iterator[tuple[Rows, list[Floats]]]:
+        """Bound single members' leaks by propagation, a few members at a time, for each label."""
+        known = [self.own_most(label) for label in labels]
+        for chosen, stack in self.members.chunks(members, _TOGETHER):
+            pair = pair_bounds(self.network.stack, apart(stack), self.bounds, self.box)
+            yield (
+                chosen,
+                [
+                    np.minimum(most, self.difference_uppers(pair, label))
+                    for label, most in zip(labels, known, strict=True)
+                ],
+            )
 
 
 def make_instance(network: Network, family: Family, box: Box) -> Instance:

@@ -6,6 +6,7 @@ from leaveout.encoders.applied import Applied
 from leaveout.encoders.bounds import (
     HyperNetwork,
     PairBounds,
+    apart,
     confidence_upper,
     hyper_network,
     network_bounds,
@@ -36,6 +37,7 @@ __all__ = [
     "PairBounds",
     "Problem",
     "RoundingError",
+    "apart",
     "confidence_error",
     "confidence_upper",
     "encode_idp",

@@ -20,10 +20,10 @@ from leaveout.models.matrices import Matrix, magnitude, positive, scale_columns,
 
 @dataclass(frozen=True, eq=False)
 class HyperLayer:
-    """One affine map with interval parameters."""
+    """One affine map with interval parameters, or a stack of such maps."""
 
-    weights: Mapping[int, Interval]  # shape (outputs, inputs)
-    bias: Interval  # shape (outputs,)
+    weights: Mapping[int, Interval]  # shape (outputs, inputs) or (m, outputs, inputs)
+    bias: Interval  # shape (outputs,) or (m, outputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +43,17 @@ def hyper_network(
     hulls = (_hull(stack) for _, stack in networks.chunks(chosen))
     # Minima and maxima do not round, so the chunks do not affect the result.
     return functools.reduce(_union, hulls)
+
+
+def apart(stack: Stack) -> HyperNetwork:
+    """Return each network of a stack as a hyper-network of its own, side by side."""
+    layers = (
+        HyperLayer(
+            {s: Interval.point(w) for s, w in layer.arrays.items()}, Interval.point(layer.bias)
+        )
+        for layer in stack.layers
+    )
+    return HyperNetwork(tuple(layers), 1)
 
 
 def _hull(stack: Stack) -> HyperNetwork:

@@ -76,21 +76,34 @@ class Interval:
     def through(self, matrix: Matrix) -> Interval:
         """Return the padded product of a matrix, shape (outputs, n), with these."""
         up, down = positive(matrix), positive(-matrix)
+        size = self.magnitude
         # Twice the roundings of the sums, since the magnitudes are rounded too.
-        pad = gamma(2 * len(self.lower) + 4) * (up @ self.magnitude + down @ self.magnitude)
-        lower, upper = up @ self.lower - down @ self.upper, up @ self.upper - down @ self.lower
-        return Interval(lower, upper).widen(pad)
+        pad = gamma(2 * size.shape[-1] + 4) * (_times(up, size) + _times(down, size))
+        lower = _times(up, self.lower) - _times(down, self.upper)
+        return Interval(lower, _times(up, self.upper) - _times(down, self.lower)).widen(pad)
 
     def apply(self, weights: Interval) -> Interval:
-        """Return the padded product of an interval matrix, shape (outputs, n), with these."""
+        """Return the padded product of an interval matrix, shape (outputs, n), with these.
+
+        Both may be stacks, (m, outputs, n) and (m, n).
+        """
+        low, high = self.lower[..., None, :], self.upper[..., None, :]
         corners = (
-            weights.lower * self.lower,
-            weights.lower * self.upper,
-            weights.upper * self.lower,
-            weights.upper * self.upper,
+            weights.lower * low,
+            weights.lower * high,
+            weights.upper * low,
+            weights.upper * high,
         )
         lower = np.minimum(np.minimum(corners[0], corners[1]), np.minimum(corners[2], corners[3]))
         upper = np.maximum(np.maximum(corners[0], corners[1]), np.maximum(corners[2], corners[3]))
         # Twice the roundings of the sum, since the magnitudes are rounded too.
-        pad = gamma(2 * len(self.lower) + 2) * (weights.magnitude @ self.magnitude)
-        return Interval(lower.sum(axis=1), upper.sum(axis=1)).widen(pad)
+        size = _times(weights.magnitude, self.magnitude)
+        pad = gamma(2 * self.lower.shape[-1] + 2) * size
+        return Interval(lower.sum(axis=-1), upper.sum(axis=-1)).widen(pad)
+
+
+def _times(matrix: Matrix, vectors: Floats) -> Floats:
+    """Return one matrix times each vector of a stack, or each matrix times its vector."""
+    if matrix.ndim == 2:
+        return np.asarray((matrix @ vectors.T).T)
+    return np.asarray((matrix @ vectors[..., None])[..., 0])

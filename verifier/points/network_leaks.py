@@ -177,12 +177,12 @@ def tighten(instance: Instance, kept: Mapping[int, Kept], clock: Clock) -> None:
     )
     highest = np.max([each.upper for each in kept.values()], axis=0)
     try:
-        for member in np.argsort(-highest, kind="stable").tolist():
-            if deadline.over or not highest[member] > 0:
+        order = np.argsort(-highest, kind="stable")
+        for members, uppers in instance.uppers(order[highest[order] > 0], list(kept)):
+            for each, upper in zip(kept.values(), uppers, strict=True):
+                each.upper[members] = np.minimum(each.upper[members], np.maximum(upper, 0.0))
+            if deadline.over:
                 return
-            alone = instance.alone(member)
-            for label, each in kept.items():
-                each.upper[member] = min(each.upper[member], max(0.0, alone.most(label)))
     except KeyboardInterrupt:
         clock.interrupted = True
 
