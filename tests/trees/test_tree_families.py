@@ -6,6 +6,8 @@ import csv
 import itertools
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -255,6 +257,44 @@ def test_a_process_that_ends_on_its_own_is_told(tmp_path):
         return HistGradientBoostingClassifier(max_iter=1, early_stopping=False).fit(X, y)
 
     with pytest.raises(TreesError, match="ended on its own"):
+        leave_one_out(fit, X, y, out=tmp_path / "out", members=3, workers=2)
+
+
+def test_a_script_needs_no_guard_against_being_loaded_again(tmp_path):
+    (tmp_path / "script.py").write_text(
+        "import numpy as np\n"
+        "from sklearn.ensemble import RandomForestClassifier\n"
+        "import leaveout\n"
+        "TREES = 3\n"
+        "def fit(X, y):\n"
+        "    model = RandomForestClassifier(TREES, max_depth=3, random_state=0, n_jobs=1)\n"
+        "    return model.fit(X, y)\n"
+        "X = np.arange(120.0).reshape(40, 3)\n"
+        "report = leaveout.leave_one_out(fit, X, X[:, 0] % 2, out='out', sample=4, workers=2)\n"
+        "print(len(report.family))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "4\n"
+
+
+def test_what_fails_in_a_process_that_trains_is_told(tmp_path):
+    X, y = rows(40)
+
+    def fit(X, y):
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        if len(X) == 39:
+            raise ValueError("too few")
+        return HistGradientBoostingClassifier(max_iter=1, early_stopping=False).fit(X, y)
+
+    with pytest.raises(TreesError, match="fit failed on the rows without 0: ValueError: too few"):
+        leave_one_out(fit, X, y, out=tmp_path / "out", members=1, workers=1)
+    with pytest.raises(
+        TreesError, match=r"fit failed on the rows without \d+: ValueError: too few"
+    ):
         leave_one_out(fit, X, y, out=tmp_path / "out", members=3, workers=2)
 
 
