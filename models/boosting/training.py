@@ -191,7 +191,7 @@ def train_trees(
         raise TreesError(f"--test-share {test_share}: expected a number of at least 0 and below 1")
     target = Path(directory)
     refuse_taken(BOOSTING, target)
-    rows = read_rows(Path(source), label, identity, units, reading, scaled=False)
+    rows = read_rows(Path(source), label, identity, units, reading, scaled=False, gaps=True)
     groups = None if rows.groups is None else rows.groups[1]
     tested = None
     if rows.X_test is not None and rows.y_test is not None:

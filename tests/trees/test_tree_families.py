@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import leaveout
-from leaveout.errors import TreesError
+from leaveout.errors import TrainingError, TreesError
 from leaveout.kernel.files import digest_of
 from leaveout.models.archive import read_arrays, write_archive
 from leaveout.models.boosting.training import MEMBERS, Settings, leave_one_out, train_trees
@@ -140,6 +140,49 @@ def test_bounds_of_changed_answers_are_exact(tmp_path):
     assert result.verdict == "proved"
     assert result.lower <= truth <= result.upper
     assert result.example.removed == {"M": result.example.members["M"]}
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_gaps_of_a_table_stay_gaps(tmp_path, learner):
+    X, y = rows(80)
+    cells = X.astype(object)
+    cells[::5, 1], cells[::7, 2] = "", "NA"
+    cells[:, 0] = ["" if x == 0 else "low" if x < 0 else "high" for x in X[:, 0]]
+    command = ["trees", "train", str(write_table(tmp_path / "rows.csv", cells, y))]
+    command += ["--label", "outcome", "-o", str(tmp_path / "out"), "--learner", learner]
+    command += ["--trees", "5", "--leaves", "4", "--members", "6", "--workers", "1"]
+    assert "missing value" in str(CliRunner().invoke(app, command).exception)
+    done = CliRunner().invoke(app, [*command, "--missing", "keep"])
+    assert done.exit_code == 0, done.output
+    subject = load_subject(tmp_path / "out")
+    Z = np.column_stack([X[:, 0] == 0, X[:, 0] > 0, X[:, 0] < 0, X[:, 1:]]).astype(float)
+    Z[::5, 3] = Z[::7, 4] = np.nan
+    told = [dict(zip(("c0", "c1", "c2"), each)) for each in cells]
+    found = subject.encode(told)
+    np.testing.assert_array_equal(found, Z)
+    settings = Settings(learner, trees=5, leaves=4)
+    models = [settings.fit(Z, y)]
+    models += [settings.fit(np.delete(Z, at, 0), np.delete(y, at)) for at in range(6)]
+    answers = np.stack([model.predict(Z) for model in models])
+    leaks = (answers != answers[0]).any(axis=0)
+    assert [each.label for each in subject.leaks.find_all(found)] == answers[0].tolist()
+    assert [each.leak for each in subject.leaks.find_all(found)] == leaks.tolist()
+    assert "missing(X2, at = [3, 4])" in (tmp_path / "out" / "trees.spec").read_text()
+    (result,) = verify(tmp_path / "out" / "trees.spec", time=20).results
+    assert result.verdict in {"proved", "unknown"}
+    with pytest.raises(TrainingError, match="column 'c0': 'none' is not a category"):
+        subject.encode([{**told[0], "c0": "none"}])
+
+
+def test_other_models_keep_no_gaps(tmp_path):
+    X, y = rows(30)
+    cells = X.astype(object)
+    cells[3, 1] = ""
+    table = str(write_table(tmp_path / "rows.csv", cells, y))
+    for command in ("forest", "linear"):
+        given = [command, "train", table, "--label", "outcome", "-o", str(tmp_path / "out")]
+        done = CliRunner().invoke(app, [*given, "--missing", "c1=keep"])
+        assert "only boosted trees (leaveout trees train) read gaps" in str(done.exception)
 
 
 def test_training_that_differs_each_time_is_refused(tmp_path):
