@@ -16,10 +16,11 @@ from leaveout.arrays import Bools, Floats
 from leaveout.bab import Progress, SearchResult
 from leaveout.bab.forests.ensemble_search import EMPTY, ORDERED, Point, Search, Target, Trail
 from leaveout.deadline import Deadline
-from leaveout.encoders.forests.ensembles import Applied, Sums, encode
+from leaveout.encoders.forests.ensembles import Applied, FeatureError, Sums, encode
 from leaveout.encoders.query import Case, Condition, Form
-from leaveout.errors import LeaveoutError, SpecError
+from leaveout.errors import LeaveoutError
 from leaveout.models.trees.model import TreeModel
+from leaveout.specs import Expression, ForAll
 from leaveout.verifier.points.decide import Decision, Formulas, in_words, unsearched_result
 from leaveout.verifier.points.job import Asked, FormulaJob, ProvedTrees, Solved
 from leaveout.verifier.points.leak_statements import names_model
@@ -208,11 +209,11 @@ def _refuse_compared(conditions: Sequence[Condition], sums: Sums, missing: Seque
         is_one = len({int(sums.variable[p][i]) for p, i in places}) == 1
         if absent and not (is_one and sum(c for *_, c in each.form.features) == 0.0):
             point, feature = absent[0]
-            raise SpecError(
-                f"feature {feature} may be missing in point {point}, so it cannot be compared; "
-                "leave it out of missing(...), or out of the comparison; where points agree in "
-                "it, give them one set"
-            )
+            raise FeatureError(
+                point, feature, "may be missing, so it cannot be compared",
+                "leave it out of missing(...), or out of the comparison; where points agree in it, "
+                "give them one set",
+            )  # fmt: skip
 
 
 def missing_of(job: FormulaJob) -> list[Bools]:
@@ -278,7 +279,12 @@ class TreeClaims(Formulas):
         certificate, decision = self.context.certificate, self._decision(job, label, clock, None)
         assert isinstance(decision, _TreeDecision)
         decision.certifies = certificate is not None
-        result = decision.result()
+        try:
+            result = decision.result()
+        except FeatureError as error:
+            name = job.points[error.point]
+            wrong = f"feature {error.feature} of '{name}' {error.wrong}"
+            raise self.context.resolver.fail(_domain_of(job, name), wrong, error.cure) from None
         clock.interrupted = clock.interrupted or decision.clock.interrupted
         if certificate is not None and result.verdict != "refuted":
             name = result.name if label is None else f"{result.name}, label {label}"
@@ -290,6 +296,17 @@ class TreeClaims(Formulas):
                     [replace(each, name=_name_of(name, each)) for each in decision.proved]
                 )
         return result
+
+
+def _domain_of(job: FormulaJob, point: str) -> Expression:
+    """Return the set of a point, as the specification has it."""
+    claim: Expression = job.statement.claim
+    while isinstance(claim, ForAll):
+        for binder in claim.binders:
+            if binder.name == point:
+                return binder.domain
+        claim = claim.body
+    return claim
 
 
 def _name_of(name: str, proved: ProvedTrees) -> str:
