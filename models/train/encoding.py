@@ -441,6 +441,12 @@ def feature_text(value: float | np.floating) -> str:
     return cell_text(float(str(np.float32(value))))
 
 
+def exact_text(value: float) -> str:
+    """Return a float64 in the fewest digits that identify it, of a float32 in those of that."""
+    with np.errstate(over="ignore"):
+        return feature_text(value) if np.float32(value) == value else cell_text(value)
+
+
 def _unscale(column: NumberColumn, feature: float) -> float:
     """Return the number encoded by a feature, in the column's units."""
     if not column.scaled:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -94,6 +95,39 @@ def test_evidence_of_trees_is_proved_again(folder, tmp_path):
         assert "differs from the attested trees" in str(check.exception)
     finally:
         (folder / "kept").replace(folder / "free.json")
+
+
+def test_a_witness_of_many_features_is_told_by_those_that_decide(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20))
+    y = (X[:, 17] + X[:, 4] > 0.1).astype(int)
+    model = XGBClassifier(n_estimators=6, max_depth=2, n_jobs=1).fit(X, y)
+    model.save_model(tmp_path / "model.json")
+    spec = tmp_path / "s.spec"
+    spec.write_text(
+        'let T = trees("model.json")\nlet X = box(-1, 1)\n'
+        "guarantee g: forall x in X, y in X:\n"
+        "    same_except(x, y, at = 4) => label(T, x) == label(T, y)\n"
+    )
+    (result,) = verify(spec).results
+    shown = result.example
+    known = {
+        name: dict(each.split(" = ") for each in part.split(", "))
+        for name, part in re.findall(r"(\w) = \((feature[^()]*?)(?: and \d+ more)?\)", shown.words)
+    }
+    assert known.keys() == {"x", "y"}
+    for name, told in known.items():
+        assert next(iter(told)) == "feature 4"
+        assert "feature 17" in told
+        for feature, text in told.items():
+            value = shown.points[name][int(feature.removeprefix("feature "))]
+            assert np.float32(text) == np.float32(value)
+    # What is told, and no more, gives both answers.
+    told = np.zeros((2, 20), np.float32)
+    for row, name in enumerate(("x", "y")):
+        for feature, text in known[name].items():
+            told[row, int(feature.removeprefix("feature "))] = np.float32(text)
+    assert model.predict(told).tolist() == [shown.labels["T(x)"], shown.labels["T(y)"]]
 
 
 @pytest.mark.parametrize(

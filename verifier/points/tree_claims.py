@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -19,11 +19,13 @@ from leaveout.deadline import Deadline
 from leaveout.encoders.forests.ensembles import Applied, FeatureError, Sums, encode
 from leaveout.encoders.query import Case, Condition, Form
 from leaveout.errors import LeaveoutError
+from leaveout.models.train.encoding import exact_text
 from leaveout.models.trees.model import TreeModel
 from leaveout.specs import Expression, ForAll
-from leaveout.verifier.points.decide import Decision, Formulas, in_words, unsearched_result
+from leaveout.verifier.points.decide import Decision, Formulas, Named, in_words, unsearched_result
 from leaveout.verifier.points.job import Asked, FormulaJob, ProvedTrees, Solved
 from leaveout.verifier.points.leak_statements import names_model
+from leaveout.verifier.points.sentences import SHOWN, join_some
 from leaveout.verifier.records import ExampleRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Kind, Outline, Statement, Subject
@@ -415,9 +417,40 @@ class _TreeDecision(Decision):
         return ExampleRecord(
             points=told, scores=scores, labels=labels,
             features=asked.trees[0].model.ensemble.names,
-            words=in_words(points, scores, labels, removed),
+            words=in_words(points, scores, labels, removed, named=_Features.of(asked, points)),
             members={name: index for name, index, _ in asked.members}, removed=removed,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Features(Named):
+    """Features of points by name: those that differ first, then those asked most often."""
+
+    names: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, asked: Asked, points: Mapping[str, tuple[float, ...]]) -> _Features:
+        """Return what decides at points."""
+        ensembles = [each.model.ensemble for each in asked.trees]
+        count, names = ensembles[0].features, ensembles[0].names
+        sizes = {count, *(each.features for each in ensembles), *map(len, points.values())}
+        if len(sizes) > 1 or not (names or count > SHOWN):
+            return cls(None)
+        times = np.zeros(count, np.int64)
+        for each in ensembles:
+            times += np.bincount(each.nodes.feature[each.nodes.feature >= 0], minlength=count)
+        same = [len({*map(str, each)}) == 1 for each in zip(*points.values(), strict=True)]
+        order = np.lexsort((-times, same))
+        decides = (times[order] > 0) | ~np.array(same)[order]
+        names = names or tuple(f"feature {at}" for at in range(count))
+        return cls(None, names, tuple(order[decides].tolist()))
+
+    def point(self, values: tuple[float, ...], digits: int) -> str:
+        """Return what decides, with all its digits."""
+        texts = ["missing" if math.isnan(each) else exact_text(each) for each in values]
+        named = [f"{self.names[at]} = {texts[at]}" for at in self.order]
+        return f"({join_some(named or texts, SHOWN)})"
 
 
 def _by_label(model: TreeModel, scores: Floats) -> tuple[float, ...]:
