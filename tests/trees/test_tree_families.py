@@ -16,12 +16,14 @@ from typer.testing import CliRunner
 
 import leaveout
 from leaveout.errors import TrainingError, TreesError
+from leaveout.kernel.claims.check import claim_lines
 from leaveout.kernel.files import digest_of
 from leaveout.models.archive import read_arrays, write_archive
 from leaveout.models.boosting.training import MEMBERS, Settings, leave_one_out, train_trees
 from leaveout.models.trees.family import read_tree_family
 from leaveout.models.trees.reading import read_trees
 from leaveout.verifier import verify
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import app
 from leaveout.verifier.guard.loading import load_subject
 
@@ -378,6 +380,29 @@ def test_honest_evidence_is_accepted(proved_folder):
     ran = forge(proved_folder, proved_folder.parent / "same", lambda found: [])
     assert ran.exit_code == 0
     assert "2 of 2 results proved again" in ran.output
+
+
+def test_claims_alike_but_for_the_member_are_told_once(tmp_path):
+    X, y = rows(60)
+    table = write_table(tmp_path / "rows.csv", X, y)
+    settings = Settings("hist", trees=3, leaves=4)
+    train_trees(table, tmp_path / "out", label="outcome", settings=settings, members=5, workers=1)
+    spec, target = tmp_path / "out" / "s.spec", tmp_path / "s.cert"
+    spec.write_text(
+        'let T = trees("trees.npz")\nlet F = members("members.npz")\nlet X = box(-2, 2)\n'
+        "find e: least b such that forall x in X, M in F: difference(T, M, x) <= b\n"
+    )
+    verify(spec, certificate=target)
+    found = check(target)
+    assert [each.name for each in found] == [f"e, member {at}" for at in range(5)]
+    text = "\n".join(claim_lines(found))
+    assert text.count("for all x and members M") == text.count("trees N is") == 1
+    assert "M is any of the 5 members" in text
+    assert f"is at most {max(each.upper for each in found)!r}" in text
+    some = "\n".join(claim_lines([found[0], found[1], found[3]]))
+    assert "M is any with a number in 0-1, 3, counted from 0, of the 5 members" in some
+    (only,) = (line for line in claim_lines(found[2:3]) if line.startswith("M["))
+    assert only.startswith("M[2] is number 2, counted from 0, of the 5 members")
 
 
 def test_another_member_refutes_nothing(proved_folder):
