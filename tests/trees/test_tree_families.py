@@ -382,6 +382,36 @@ def test_honest_evidence_is_accepted(proved_folder):
     assert "2 of 2 results proved again" in ran.output
 
 
+def test_forged_scores_and_labels_of_an_example_are_refused(proved_folder):
+    def forge_first(kind):
+        def change(found):
+            example = next(each["example"] for each in found["results"] if each["name"] == name)
+            old = json.dumps(example, indent=2)
+            scores, labels = example["scores"], example["labels"]
+            if kind == "scores":
+                scores["M(x)"] = [each + 1e-9 for each in scores["M(x)"]]
+            elif kind == "labels":
+                labels["M(x)"] = 1 - labels["M(x)"]
+            else:
+                del labels["M(x)"]
+            return [(shifted(old), shifted(json.dumps(example, indent=2)))]
+
+        return change
+
+    def shifted(text):
+        return text.replace("\n", "\n      ")
+
+    for name in ("g", "e"):
+        for kind in ("scores", "labels", "no label"):
+            target = proved_folder.parent / f"{name} {kind}"
+            ran = forge(proved_folder, target, forge_first(kind))
+            assert (target / "result.json").read_bytes() != (
+                proved_folder / "result.json"
+            ).read_bytes()
+            assert ran.exit_code == 1, ran.output
+            assert f"has {kind.split()[-1].rstrip('s')}s" in str(ran.exception)
+
+
 def test_claims_alike_but_for_the_member_are_told_once(tmp_path):
     X, y = rows(60)
     table = write_table(tmp_path / "rows.csv", X, y)

@@ -36,14 +36,6 @@ _NOTHING = -1e290
 
 
 @dataclass(frozen=True, eq=False)
-class TreePoint(Point):
-    """A counter-example, with the scores and labels of each application."""
-
-    scores: tuple[Floats, ...]
-    labels: tuple[int, ...]
-
-
-@dataclass(frozen=True, eq=False)
 class TreeQuestion:
     """One case of a question, as the search takes it."""
 
@@ -103,7 +95,7 @@ class TreeQuestion:
             "order": order, "pairs": np.array(self.sums.pairs, np.int32).reshape(-1, 2),
         }  # fmt: skip
 
-    def replay(self, points: Sequence[Floats]) -> TreePoint | None:
+    def replay(self, points: Sequence[Floats]) -> Point | None:
         """Return the counter-example at some points, as the models compute it."""
         boxes = self.asked.query.points
         for x, box, own in zip(points, boxes, self.sums.variable, strict=True):
@@ -128,12 +120,7 @@ class TreeQuestion:
                 return None
             values.append(value - self._slack(each, tie=False))
         goal = min(values[: self.goals], default=None)
-        labels = tuple(
-            int(each.model.ensemble.answers(points[each.point][None])[0])
-            for each in self.asked.trees
-        )
-        worst = math.inf if goal is None else _rounded_down(goal)
-        return TreePoint(tuple(points), worst, tuple(scores), labels)
+        return Point(tuple(points), math.inf if goal is None else _rounded_down(goal))
 
     def _holds(self, condition: Condition, value: Fraction) -> bool:
         """Return whether a condition is met, also where a link rounds."""
@@ -325,7 +312,7 @@ class _TreeDecision(Decision):
         self.proved: list[ProvedTrees] = []
         self.unproved: list[str] = []
 
-    def solve(self, asked: Asked, floor: float) -> SearchResult[TreePoint]:
+    def solve(self, asked: Asked, floor: float) -> SearchResult[Point]:
         if not asked.cases:
             self.clock.skip(1)
             return self.take(asked, unsearched_result(-math.inf, closed=True))
@@ -334,7 +321,7 @@ class _TreeDecision(Decision):
             return self.take(asked, unsearched_result(math.inf, closed=False))
         missing = missing_of(self.job)
         deadline, begun = Deadline.after(share), time.perf_counter()
-        best: SearchResult[TreePoint] | None = None
+        best: SearchResult[Point] | None = None
         proofs: list[tuple[TreeQuestion, Trail]] = []
         for number, case in enumerate(asked.cases):
             question = TreeQuestion.of(asked, case, missing)
@@ -366,7 +353,7 @@ class _TreeDecision(Decision):
         return self.take(asked, replace(best, seconds=time.perf_counter() - begun))
 
     def _prove(
-        self, asked: Asked, found: SearchResult[TreePoint],
+        self, asked: Asked, found: SearchResult[Point],
         proofs: Sequence[tuple[TreeQuestion, Trail]],
     ) -> None:  # fmt: skip
         """Keep a certificate's claim, or why there is none."""
@@ -402,13 +389,7 @@ class _TreeDecision(Decision):
             name: tuple(float(v) for v in point)
             for name, point in zip(self.job.points, found.points, strict=True)
         }
-        pairs = list(zip(asked.trees, found.scores, strict=True))
-        scores = {each.name: _by_label(each.model, score) for each, score in pairs}
-        labels = {
-            each.name: label
-            for each, label in zip(asked.trees, found.labels, strict=True)
-            if each.model.is_classifier
-        }
+        scores, labels = answers_at(asked, found.points)
         removed = {name: row for name, _, row in asked.members}
         told = {
             name: tuple(None if math.isnan(v) else v for v in point)
@@ -453,13 +434,25 @@ class _Features(Named):
         return f"({join_some(named or texts, SHOWN)})"
 
 
+def answers_at(
+    asked: Asked, points: Sequence[Floats]
+) -> tuple[dict[str, tuple[float, ...]], dict[str, int]]:
+    """Return the scores, and the labels, of each application at points."""
+    at = [(each.name, each.model, points[each.point][None]) for each in asked.trees]
+    scores = {name: _by_label(model, model.ensemble.scores(x)[0]) for name, model, x in at}
+    labels = {
+        name: int(model.ensemble.answers(x)[0]) for name, model, x in at if model.is_classifier
+    }
+    return scores, labels
+
+
 def _by_label(model: TreeModel, scores: Floats) -> tuple[float, ...]:
     """Return a score for each label, as claims name them."""
     places = [model.score(label) for label in range(model.labels)]
     return tuple(each if isinstance(each, float) else float(scores[each]) for each in places)
 
 
-def _worse(one: SearchResult[TreePoint], other: SearchResult[TreePoint]) -> SearchResult[TreePoint]:
+def _worse(one: SearchResult[Point], other: SearchResult[Point]) -> SearchResult[Point]:
     """Return what two cases say together."""
     best = one if one.lower >= other.lower and one.witness is not None else other
     if best.witness is None:
