@@ -140,7 +140,12 @@ def test_a_witness_of_many_features_is_told_by_those_that_decide(tmp_path):
         ),
         ("feature(g, 1) <= 1 => label(S, g) == 1", "7:26: feature 1 of 'g' may be missing, so it"),
         ("label(S, x) == 2", "label 2 is out of range"),
+        ("label(S, x) == 2", "the trees have labels 0 to 1"),
         ("label(S, z) == 1", "2 bounds for 3 features"),
+        ("label(S, z) == 1", "the trees read 3 features; pass one"),
+        ("feature(x, 0) < inf => label(S, x) == 1", "no bound, write 3.4e38"),
+        ("label(K, x) == label(S, x)", r'write: members\("free.json"\)'),
+        ("label(M, x) == label(S, x)", "free.json: is no file of members; leaveout trees train"),
     ],
 )
 def test_what_cannot_be_claimed_is_refused_with_a_cure(folder, claim, said):
@@ -150,7 +155,13 @@ let R = trees("{folder / "numbers.npz"}")
 let X = box([-2, -2, 0], [2, 2, 5])
 let G = missing(X, at = 1)
 let Z = box([0, 0], [1, 1])
-guarantee g: forall {"g in G" if "g" in claim else "z in Z" if "z" in claim else "x in X"}: {claim}
+guarantee g: forall {"g in G" if "g" in claim else "z in Z" if "z" in claim else "x in X"}{
+        ', M in members("free.json")'
+        if "M" in claim
+        else ', K in family("free.json")'
+        if "K" in claim
+        else ""
+    }: {claim}
 """
     (folder / "wrong.spec").write_text(text)
     with pytest.raises(SpecError, match=said):
