@@ -86,15 +86,13 @@ class Settings:
     rate: float = 0.1
 
     def __post_init__(self) -> None:
-        for flag, given, fits, expected in (
+        BOOSTING.expect(
             ("learner", self.learner, self.learner in get_args(Learner),
              f"one of {', '.join(get_args(Learner))}"),
             ("trees", self.trees, self.trees >= 1, "at least 1"),
             ("leaves", self.leaves, self.leaves >= 2, "at least 2"),
             ("rate", self.rate, 0 < self.rate <= 1, "a number above 0 and at most 1"),
-        ):  # fmt: skip
-            if not fits:
-                raise TreesError(f"--{flag} {given}: expected {expected}")
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.learner}, {self.trees} trees of {self.leaves} leaves, rate {self.rate:g}"
@@ -187,8 +185,7 @@ def train_trees(
     TrainingError, TreesError
         If the data or the settings cannot be used, or the folder is taken.
     """
-    if not 0 <= test_share < 1:
-        raise TreesError(f"--test-share {test_share}: expected a number of at least 0 and below 1")
+    BOOSTING.expect_share(test_share)
     target = Path(directory)
     refuse_taken(BOOSTING, target)
     rows = read_rows(Path(source), label, identity, units, reading, scaled=False, gaps=True)

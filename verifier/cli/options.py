@@ -30,7 +30,7 @@ Identity: TypeAlias = Annotated[
     typer.Option(
         "--id",
         metavar="COLUMN",
-        help="CSV column with row names: not a feature, used to name rows to delete.",
+        help="CSV column with row names, by which rows are called; not a feature.",
         show_default="rows are numbered from 0",
     ),
 ]
