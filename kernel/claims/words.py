@@ -231,15 +231,15 @@ def join_alike(subjects: Iterable[T]) -> Iterator[T | PointsSubject]:
     known: dict[object, list[PointsSubject]] = {}
     order: list[tuple[T, object]] = []
     for each in subjects:
-        alike = each.alike if isinstance(each, PointsSubject) else None
-        order.append((each, alike))
-        if isinstance(each, PointsSubject) and alike is not None:
-            known.setdefault(alike, []).append(each)
-    for each, alike in order:
-        if alike is None:
-            yield each
-        elif alike in known:
-            yield _join(known.pop(alike))
+        key = each.alike if isinstance(each, PointsSubject) else None
+        order.append((each, key))
+        if isinstance(each, PointsSubject) and key is not None:
+            known.setdefault(key, []).append(each)
+    for subject, own in order:
+        if own is None:
+            yield subject
+        elif own in known:
+            yield _join(known.pop(own))
 
 
 def _join(claims: Sequence[PointsSubject]) -> PointsSubject:
