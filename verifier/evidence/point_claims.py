@@ -215,7 +215,7 @@ class PointsCheck(StatementCheck[FormulaJob]):
                     continue
             claim = join_claim(asked.query, asked.cases)
             matrix, rows = np.vstack(claim.joint.points), np.concatenate(points)
-            place = np.linalg.lstsq(matrix, rows, rcond=None)[0]
+            place: Floats = np.linalg.lstsq(matrix, rows, rcond=None)[0].astype(np.float64)
             replayer = ClaimReplayer(claim)
             found = [replayer.replay(place, case, member) for case in range(len(claim.cases))]
             values += [each.value for each in found if each is not None]

@@ -398,7 +398,7 @@ class _TreeDecision(Decision):
         return ExampleRecord(
             points=told, scores=scores, labels=labels,
             features=asked.trees[0].model.ensemble.names,
-            words=in_words(points, scores, labels, removed, named=_Features.of(asked, points)),
+            words=in_words(points, scores, labels, removed, named=_Features.find(asked, points)),
             members={name: index for name, index, _ in asked.members}, removed=removed,
         )  # fmt: skip
 
@@ -411,7 +411,7 @@ class _Features(Named):
     order: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, asked: Asked, points: Mapping[str, tuple[float, ...]]) -> _Features:
+    def find(cls, asked: Asked, points: Mapping[str, tuple[float, ...]]) -> _Features:
         """Return what decides at points."""
         ensembles = [each.model.ensemble for each in asked.trees]
         count, names = ensembles[0].features, ensembles[0].names
@@ -421,9 +421,10 @@ class _Features(Named):
         times = np.zeros(count, np.int64)
         for each in ensembles:
             times += np.bincount(each.nodes.feature[each.nodes.feature >= 0], minlength=count)
-        same = [len({*map(str, each)}) == 1 for each in zip(*points.values(), strict=True)]
+        columns = zip(*points.values(), strict=True)
+        same = np.array([len({*map(str, each)}) == 1 for each in columns])
         order = np.lexsort((-times, same))
-        decides = (times[order] > 0) | ~np.array(same)[order]
+        decides = (times[order] > 0) | ~same[order]
         names = names or tuple(f"feature {at}" for at in range(count))
         return cls(None, names, tuple(order[decides].tolist()))
 
