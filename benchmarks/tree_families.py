@@ -78,7 +78,8 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
     print(f"{family.recipe}; {len(family):,} of {family.rows:,} rows left out")
     print("what | figure")
     print(f"training, CPU s | {time.process_time() - began:.1f}, peak {peak():.2f} GB")
-    print(f"on disk, kB a member | {report.size / 1e3 / len(family):.1f}")
+    print(f"on disk, kB a member | {report.size / 1e3 / len(family):.1f}", flush=True)
+    del family, report
     began = time.process_time()
     subject = load_subject(folder / "out")
     X = subject.encode([dict(zip(asked.header, row, strict=True)) for row in tested])

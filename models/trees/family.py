@@ -318,7 +318,7 @@ def _link(
     if trees < 0:
         raise TreesError("its trees are cut off; train the family again")
     return Nodes(
-        roots[: trees + 1], feature, threshold, missing_left, set_, left, right, sets, values
+        roots[: trees + 1].copy(), feature, threshold, missing_left, set_, left, right, sets, values
     )  # fmt: skip
 
 
