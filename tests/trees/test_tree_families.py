@@ -20,7 +20,7 @@ from leaveout.kernel.claims.check import claim_lines
 from leaveout.kernel.files import digest_of
 from leaveout.models.archive import read_arrays, write_archive
 from leaveout.models.boosting.training import MEMBERS, Settings, leave_one_out, train_trees
-from leaveout.models.trees.family import read_tree_family
+from leaveout.models.trees.family import TreeFamily, read_tree_family
 from leaveout.models.trees.reading import read_trees
 from leaveout.verifier import verify
 from leaveout.verifier.certify.check import check
@@ -410,6 +410,28 @@ def test_forged_scores_and_labels_of_an_example_are_refused(proved_folder):
             ).read_bytes()
             assert ran.exit_code == 1, ran.output
             assert f"has {kind.split()[-1].rstrip('s')}s" in str(ran.exception)
+
+
+def test_only_members_that_are_searched_are_taken(tmp_path, monkeypatch):
+    X, y = rows(60)
+    table = write_table(tmp_path / "rows.csv", X, y)
+    settings = Settings("hist", trees=3, leaves=4)
+    train_trees(table, tmp_path / "out", label="outcome", settings=settings, members=6, workers=1)
+    spec = tmp_path / "out" / "s.spec"
+    spec.write_text(
+        'let T = trees("trees.npz")\nlet F = members("members.npz")\nlet X = box(-2, 2)\n'
+        "guarantee g: forall x in X, M in F: score(M, x) <= score(M, x) - 1\n"
+    )
+    taken, take = set(), TreeFamily.member
+
+    def note(self, index):
+        taken.add(index)
+        return take(self, index)
+
+    monkeypatch.setattr(TreeFamily, "member", note)
+    (result,) = verify(spec).results
+    assert result.verdict == "refuted"
+    assert len(taken) == 1
 
 
 def test_claims_alike_but_for_the_member_are_told_once(tmp_path):
