@@ -259,7 +259,7 @@ class Box:
             )
         largest = float(np.finfo(np.float32).max)
         if not (np.abs(self.lower) <= largest).all() or not (np.abs(self.upper) <= largest).all():
-            raise SpecError("box: every bound must be a finite number within float32's range")
+            raise SpecError("box: every bound must be within float32's range, -3.4e38 to 3.4e38")
         crossed = np.flatnonzero(self.lower > self.upper)
         if crossed.size:
             i = int(crossed[0])

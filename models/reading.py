@@ -28,7 +28,10 @@ _CHUNK = 2**10
 """Rows converted to columns at once."""
 
 _SEPARATORS = (",", ";", "\t", "|")
-_MODES = ("drop", "mark")
+KEEP = "keep"
+"""The mode in which missing numbers stay so."""
+
+_MODES = ("drop", "mark", KEEP)
 _ESCAPES = {"utf-7", "unicode-escape", "raw-unicode-escape"}
 """Character sets in which text can be none that UTF-8 has."""
 _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -62,8 +65,9 @@ class Reading:
         The column of those whose rows leave together, such as ``patient``; empty: each row alone.
     missing : tuple of str
         What becomes of missing values: ``drop`` leaves their rows out, ``mark`` makes a word the
-        category ``(missing)`` and a number the column's least, with a column that says so. Each
-        for all columns, or as ``COLUMN=MODE`` for one. Without any they are refused.
+        category ``(missing)`` and a number the column's least, with a column that says so; ``keep``
+        leaves a number missing, for boosted trees, and marks a word. Each for all columns, or as
+        ``COLUMN=MODE`` for one. Without any they are refused.
     words : tuple of str
         Columns of words, even if all are numbers.
     fixed : bool
@@ -103,7 +107,7 @@ class Reading:
         for text in self.missing:
             if text.rpartition("=")[2] not in _MODES:
                 raise TrainingError(
-                    f"--missing {text}: expected drop or mark, or COLUMN=drop or COLUMN=mark"
+                    f"--missing {text}: expected drop, mark or keep, or such as COLUMN=drop"
                 )
 
     def missing_mode(self, column: str) -> str:

@@ -202,11 +202,17 @@ class Resolver:
     def tree_members(self, node: Expression, whole: TreeModel) -> tuple[Path, TreeFamily]:
         """Load the family of an expression, of a whole model."""
         from leaveout.kernel.files import digest_of
+        from leaveout.models.archive import holds_archive
         from leaveout.models.trees.family import read_tree_family
 
         path = self._path(node, "members")
         if path not in self._tree_families:
             try:
+                if not holds_archive(path, TreesError):
+                    raise TreesError(
+                        f"{path}: is no file of members; leaveout trees train DATA -o DIR makes "
+                        "one, DIR/members.npz"
+                    )
                 found = read_tree_family(path, whole.ensemble, digest_of(whole.path))
             except TreesError as error:
                 raise self.fail(self.value(node), str(error)) from None
@@ -242,7 +248,9 @@ class Resolver:
     def _path(self, node: Expression, function: str) -> Path:
         call = self.value(node)
         if not (isinstance(call, Call) and call.function == function):
-            raise self.fail(node, f"expected {function}(...) here")
+            given = self.bound_arguments(call).get("path") if isinstance(call, Call) else None
+            cure = f"write: {function}({given})" if isinstance(given, Text) else ""
+            raise self.fail(node, f"expected {function}(...) here", cure)
         path = self.value(self.bound_arguments(call)["path"])
         if not isinstance(path, Text) or not path.value:
             raise self.fail(call, f'{function} needs a quoted path: {function}("...")')

@@ -109,7 +109,7 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
     for own, flags in zip(variable, missing, strict=True):
         absent[own] |= flags
     parts = [_Part.of(each, variable[each.point]) for each in applied]
-    listed = _category_values(parts, box)
+    listed = _category_values(applied, variable, box)
     feature = np.concatenate([part.feature for part in parts])
     threshold = np.concatenate([part.threshold for part in parts])
     ends = [(v, float(end)) for v, values in listed.items() for end in values]
@@ -227,25 +227,39 @@ def _comparable(
     return found
 
 
-def _category_values(parts: Sequence[_Part], box: Box) -> dict[int, Floats]:
+class FeatureError(SpecError):
+    """A feature of a point that trees cannot read, or a claim cannot use, as its set has it."""
+
+    def __init__(self, point: int, feature: int, wrong: str, cure: str) -> None:
+        super().__init__(f"feature {feature} of point {point} {wrong}; {cure}")
+        self.point, self.feature, self.wrong, self.cure = point, feature, wrong, cure
+
+
+def _category_values(
+    applied: Sequence[Applied], variable: Sequence[Longs], box: Box
+) -> dict[int, Floats]:
     """Return the values of the variables that are asked for a category."""
     found: dict[int, Floats] = {}
-    for part in parts:
-        for v in np.unique(part.feature[part.ensemble.nodes.set >= 0]).tolist():
-            found[v] = _values_of(box, v)
+    for each in applied:
+        for feature in each.ensemble.categories.tolist():
+            v = int(variable[each.point][feature])
+            values = _values_of(box, v)
+            if values is None:
+                raise FeatureError(
+                    each.point, feature, "is a category to the trees",
+                    f"list its values, e.g. integers(X, at = {feature})",
+                )  # fmt: skip
+            found[v] = values
     return found
 
 
-def _values_of(box: Box, variable: int) -> Floats:
+def _values_of(box: Box, variable: int) -> Floats | None:
     for each in box.choices:
         for k in np.flatnonzero(each.columns == variable).tolist():
             return np.unique(each.values[:, k])
     if box.lower[variable] == box.upper[variable]:
         return box.lower[variable : variable + 1]
-    raise SpecError(
-        f"feature {variable} is a category to the trees: list its values, e.g. "
-        f"integers(X, at = {variable})"
-    )
+    return None
 
 
 def _domain(

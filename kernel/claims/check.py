@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
-from ..boxes import runs
 from ..leaks import Leaks
 from ..onnx_file import DenseReader, Reader
 from ..refusal import Rejected, Unreadable
@@ -51,7 +50,7 @@ from .parts import (
 from .places import Places
 from .samples import SampledSubject, read_sampled
 from .statements import Statements, ValueSubject
-from .words import PointsSubject
+from .words import PointsSubject, join_alike
 
 Progress = Callable[[str, int | None, int, int], None]
 
@@ -301,36 +300,13 @@ def stated_upper(found: Checked) -> float | None:
 
 def claim_lines(found: Sequence[Checked]) -> Iterator[str]:
     """Yield what was proved in words: each subject once, then what it all rests on."""
-    for subject in {id(each.subject): each.subject for each in found}.values():
+    for subject in join_alike({id(each.subject): each.subject for each in found}.values()):
         yield from subject.lines()
         if isinstance(subject, Subject | ForestSubject | LinearSubject):
             own = [each.label for each in found if each.subject is subject]
             labels = [label for label in own if label is not None]
             if labels:
                 yield subject.claim_text(labels)
-    yield from _alone(found)
     stated = [each.subject for each in found if isinstance(each.subject, ValueSubject)]
     # Assumptions of several statements are told once.
     yield from dict.fromkeys(line for subject in stated for line in subject.rests_on())
-
-
-def _alone(found: Sequence[Checked]) -> Iterator[str]:
-    """Yield lines on the members with separate claims, alike but for the member."""
-    known: dict[tuple[str, Path, int, ClaimPart], set[int]] = {}
-    for each in found:
-        if isinstance(each.subject, PointsSubject):
-            part = each.subject.points.part
-            alike = replace(
-                part,
-                name="",
-                tree="",
-                upper=0.0 if part.decides else part.upper,
-                applications=tuple(replace(one, member=None) for one in part.applications),
-                cases=tuple(replace(c, sums=(), near=False, origin=()) for c in part.cases),
-            )
-            name = each.name.partition(", member ")[0]
-            for path, member, members in each.subject.alone:
-                known.setdefault((name, path, members, alike), set()).add(member)
-    for (name, path, members, _), own in known.items():
-        which = "all" if len(own) == members else f"{runs(sorted(own))} of"
-        yield f"{name} is claimed for {which} {members:,} members of family {path}"

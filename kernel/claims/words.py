@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
-from ..boxes import number
+from ..boxes import number, runs
 from ..records import encode
 from .networks import Applied, Points, reads_trees
-from .parts import ApplicationPart, CasePart, FamilyPart, FormPart
+from .parts import ApplicationPart, CasePart, ClaimPart, FamilyPart, FormPart
 
 _CASES, _FORMS, _TERMS = 6, 12, 8
 """Most cases, forms per case and terms per form that are written out."""
@@ -32,10 +33,11 @@ class _OfFamily:
 
 @dataclass(frozen=True, eq=False)
 class PointsSubject:
-    """Description of one claim over points."""
+    """Description of one claim over points, or of several alike but for a member."""
 
     name: str
     points: Points
+    joined: tuple[int, ...] = ()  # the members of a family that it is claimed of, each by itself
 
     @property
     def members(self) -> int | None:
@@ -51,13 +53,22 @@ class PointsSubject:
         return None if part.decides or part.upper <= _NONE else part.upper
 
     @property
-    def alone(self) -> list[tuple[Path, int, int]]:
-        """The single members it covers: family, position, and number of members."""
-        return [
-            (each.path, each.member, each.part.members)
-            for each in self._families.values()
-            if each.member is not None
-        ]
+    def alike(self) -> tuple[ClaimPart, tuple[Path | None, ...]] | None:
+        """What is equal in claims that differ by one member alone; None if it is of no one."""
+        part = self.points.part
+        own = {(_kind(each), each.member) for each in part.applications if each.family is not None}
+        if len(own) != 1 or None in next(iter(own)):
+            return None
+        cases = tuple(replace(case, sums=(), near=False, origin=()) for case in part.cases)
+        alone = replace(
+            part,
+            name=self.name.partition(", member ")[0],
+            tree="",
+            upper=0.0,
+            applications=tuple(replace(each, member=None) for each in part.applications),
+            cases=part.cases if self._is_cut else cases,
+        )
+        return alone, tuple(each.family for each in self.points.applied)
 
     def lines(self) -> Iterator[str]:
         """Yield the claim, a line per case, a line per file, and the inputs."""
@@ -97,6 +108,8 @@ class PointsSubject:
             yield f"{self._model} {name} is {path} (SHA-256 {sha256})"
         for name, each in self._families.items():
             which = "any" if each.member is None else f"number {each.member}, counted from 0,"
+            if 0 < len(self.joined) < each.part.members:
+                which = f"any with a number in {runs([*self.joined])}, counted from 0,"
             sha256 = each.part.file.sha256
             yield (
                 f"{name} is {which} of the {each.part.members:,} members of family {each.path} "
@@ -208,6 +221,41 @@ class PointsSubject:
         if form.constant or not terms:
             text += _term(form.constant, "")
         return text.removeprefix(" + ").replace(" - ", "-", 1) if text[1] == "-" else text[3:]
+
+
+T = TypeVar("T")
+
+
+def join_alike(subjects: Iterable[T]) -> Iterator[T | PointsSubject]:
+    """Yield subjects, claims over points as one that are alike but for the member of a family."""
+    known: dict[object, list[PointsSubject]] = {}
+    order: list[tuple[T, object]] = []
+    for each in subjects:
+        key = each.alike if isinstance(each, PointsSubject) else None
+        order.append((each, key))
+        if isinstance(each, PointsSubject) and key is not None:
+            known.setdefault(key, []).append(each)
+    for subject, own in order:
+        if own is None:
+            yield subject
+        elif own in known:
+            yield _join(known.pop(own))
+
+
+def _join(claims: Sequence[PointsSubject]) -> PointsSubject:
+    """Return one claim for those that are alike but for their member."""
+    first = claims[0]
+    if len(claims) == 1:
+        return first
+    members = {each.member for one in claims for each in one.points.part.applications}
+    own = tuple(sorted(each for each in members if each is not None))
+    part = replace(
+        first.points.part,
+        upper=max(each.points.part.upper for each in claims),
+        applications=tuple(replace(e, member=None) for e in first.points.part.applications),
+    )
+    name = first.name.partition(", member ")[0]
+    return PointsSubject(name, replace(first.points, part=part), own)
 
 
 def _kind(application: ApplicationPart) -> tuple[str, str]:

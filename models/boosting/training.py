@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
-import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
-from leaveout.cores import cores
-from leaveout.errors import TreesError, cause
+from leaveout.errors import TreesError
 from leaveout.files import make_folder
 from leaveout.kernel.trees import Ensemble
+from leaveout.models.boosting.members import Fit, Work
 from leaveout.models.quality import Quality
 from leaveout.models.reading import PLAIN, Reading
 from leaveout.models.train.columns import Subject, TableColumns
@@ -32,7 +27,6 @@ from leaveout.models.train.own.call import check_fit
 from leaveout.models.train.rows import read_rows, test_split
 from leaveout.models.trees.family import Pool, TreeFamily, write_tree_family
 from leaveout.models.trees.files import write_trees
-from leaveout.models.trees.reading import of_model
 
 BOOSTING = Subject("trees", "T", "model of trees", TreesError)
 TREES, COLUMNS, SPEC = BOOSTING.model, BOOSTING.columns, BOOSTING.spec
@@ -40,9 +34,6 @@ MEMBERS = "members.npz"
 """The models without a row each."""
 
 Learner = Literal["hist", "lightgbm", "xgboost"]
-
-Fit = Callable[..., Any]
-"""``fit(X, y)`` or ``fit(X, y, seed)`` returns a fitted model of a library of trees."""
 
 Tell = Callable[[int, int], None]
 """Receives how many models are trained, and of how many."""
@@ -95,15 +86,13 @@ class Settings:
     rate: float = 0.1
 
     def __post_init__(self) -> None:
-        for flag, given, fits, expected in (
+        BOOSTING.expect(
             ("learner", self.learner, self.learner in get_args(Learner),
              f"one of {', '.join(get_args(Learner))}"),
             ("trees", self.trees, self.trees >= 1, "at least 1"),
             ("leaves", self.leaves, self.leaves >= 2, "at least 2"),
             ("rate", self.rate, 0 < self.rate <= 1, "a number above 0 and at most 1"),
-        ):  # fmt: skip
-            if not fits:
-                raise TreesError(f"--{flag} {given}: expected {expected}")
+        )  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.learner}, {self.trees} trees of {self.leaves} leaves, rate {self.rate:g}"
@@ -196,11 +185,10 @@ def train_trees(
     TrainingError, TreesError
         If the data or the settings cannot be used, or the folder is taken.
     """
-    if not 0 <= test_share < 1:
-        raise TreesError(f"--test-share {test_share}: expected a number of at least 0 and below 1")
+    BOOSTING.expect_share(test_share)
     target = Path(directory)
     refuse_taken(BOOSTING, target)
-    rows = read_rows(Path(source), label, identity, units, reading, scaled=False)
+    rows = read_rows(Path(source), label, identity, units, reading, scaled=False, gaps=True)
     groups = None if rows.groups is None else rows.groups[1]
     tested = None
     if rows.X_test is not None and rows.y_test is not None:
@@ -325,8 +313,9 @@ def _train(
         said="--{} " if plan.recipe != "fit" else "{}=",
     )  # fmt: skip
     tell(0, len(removed) + 2)
-    whole = _ensemble(fit, X, y, "all rows", labels)
-    if difference := _apart(whole, _ensemble(fit, X, y, "all rows again", labels)):
+    work, every = Work(fit, X, y, units, labels), slice(None)
+    whole = work.ensemble(every, "all rows")
+    if difference := _apart(whole, work.ensemble(every, "all rows again")):
         raise TreesError(
             f"two trainings on the same rows give two models ({difference}), so members would "
             "differ by more than one row: set random_state, n_jobs=1 and what the library calls "
@@ -335,7 +324,6 @@ def _train(
     tell(2, len(removed) + 2)
     pool, trained = Pool(whole), list[int]()
     found: dict[int, Ensemble] = {}
-    work = _Work(fit, X, y, units, labels)
     try:
         for at, member in work.members(removed, plan.workers):
             found[at] = member
@@ -347,7 +335,7 @@ def _train(
     except KeyboardInterrupt:
         if not trained:
             raise
-    quality, held_out = _quality(fit, whole, X, y, units, labels, plan)
+    quality, held_out = _quality(work, whole, plan)
     chosen = removed[: len(trained)]
     family = pool.family(
         chosen, rows=count, sampled=drawn is not None, recipe=plan.recipe,
@@ -365,35 +353,16 @@ def _train(
     )  # fmt: skip
 
 
-def _quality(
-    fit: Fit, whole: Ensemble, X: Floats, y: Integers, units: Integers, labels: tuple[str, ...],
-    plan: _Plan,
-) -> tuple[Quality, bool]:  # fmt: skip
+def _quality(work: Work, whole: Ensemble, plan: _Plan) -> tuple[Quality, bool]:
+    X, y, labels = work.X, work.y, work.labels
     if plan.tested is not None:
         X_test, y_test = plan.tested
         return Quality.of(whole.answers(X_test), y_test.astype(np.int64), labels), True
-    out, others = test_split(units, plan.test_share, 0)
+    out, others = test_split(work.units, plan.test_share, 0)
     if len(out) and set(y[others].tolist()) == set(y.tolist()):
-        model = _ensemble(fit, X[others], y[others], "the rows not held out", labels)
+        model = work.ensemble(others, "the rows not held out")
         return Quality.of(model.answers(X[out]), y[out], labels), True
     return Quality.of(whole.answers(X), y, labels), False
-
-
-def _ensemble(
-    fit: Fit, X: Floats, y: Integers, said: str, labels: tuple[str, ...]
-) -> Ensemble:  # fmt: skip
-    try:
-        model = fit(X.copy(), y.copy())
-    except TreesError:
-        raise
-    except Exception as error:
-        raise TreesError(f"fit failed on {said}: {cause(error)}") from None
-    found = of_model(model)
-    if found.features != X.shape[1]:
-        raise TreesError(f"fit returned a model of {found.features} features, X has {X.shape[1]}")
-    if len(found.labels) != len(labels):
-        raise TreesError(f"fit returned a model of {len(found.labels)} labels for {len(labels)}")
-    return replace(found, labels=labels)
 
 
 def _apart(one: Ensemble, other: Ensemble) -> str:
@@ -405,77 +374,6 @@ def _apart(one: Ensemble, other: Ensemble) -> str:
         if a.shape != b.shape or not np.array_equal(a, b):
             return f"their {name} differ"
     return "" if np.array_equal(one.base, other.base) else "their base scores differ"
-
-
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """The rows, and how a model is trained on some of them."""
-
-    fit: Fit
-    X: Floats
-    y: Integers
-    units: Integers
-    labels: tuple[str, ...]
-
-    def member(self, row: int) -> Ensemble:
-        """Train the member without a row, or group."""
-        kept = self.units != row
-        if set(self.y[kept].tolist()) != set(self.y.tolist()):
-            raise TreesError(
-                f"without row or group {row} a label has no rows left; leave that label out"
-            )
-        said = f"the rows without {row}"
-        return _ensemble(self.fit, self.X[kept], self.y[kept], said, self.labels)
-
-    def members(self, removed: Integers, workers: int | None) -> Iterator[tuple[int, Ensemble]]:
-        """Yield each member with its place, as they are trained."""
-        many = min(workers or cores(), len(removed))
-        if many <= 1:
-            yield from ((at, self.member(row)) for at, row in enumerate(removed.tolist()))
-            return
-        import cloudpickle
-
-        packed = cloudpickle.dumps(self)
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(many, context, _receive, (packed,)) as pool:
-            try:
-                waiting = {pool.submit(_member, row): at for at, row in enumerate(removed.tolist())}
-                for each in as_completed(waiting):
-                    yield waiting.pop(each), each.result()
-            except BrokenProcessPool:
-                raise TreesError(
-                    "a process that trains members ended on its own: give them more memory or "
-                    "take fewer workers, and call from under if __name__ == '__main__'"
-                ) from None
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-
-
-_WORK: list[_Work] = []
-"""What a worker process trains with; empty elsewhere."""
-
-
-def _receive(packed: bytes) -> None:
-    import signal
-
-    import cloudpickle
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    _WORK[:] = [cloudpickle.loads(packed)]
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent does, killed or not."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _member(row: int) -> Ensemble:
-    return _WORK[0].member(row)
 
 
 def _write(

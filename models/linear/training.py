@@ -173,7 +173,7 @@ def train_linear(
         folder is taken.
     """
     began, target = time.monotonic(), Path(directory)
-    for flag, given, fits, expected in (
+    LINEARS.expect(
         ("kind", kind, kind in (None, *get_args(Kind)), f"one of {', '.join(get_args(Kind))}"),
         ("penalty", penalty, 0 <= penalty < np.inf, "a number of at least 0"),
         ("bins", bins, bins == 0 or bins >= 2, "at least 2, or 0 for none"),
@@ -183,10 +183,8 @@ def train_linear(
         ("trees", trees, not (trees and features), "0, as --features is set"),
         ("trees", trees, not (trees and (bins or splines)), "0, as --bins or --splines is set"),
         ("trees", trees, not (trees and kind in _MEASURED), f"0, as --kind is {kind}"),
-        ("test-share", test_share, 0 <= test_share < 1, "a number of at least 0 and below 1"),
-    ):
-        if not fits:
-            raise LinearError(f"--{flag} {given}: expected {expected}")
+    )
+    LINEARS.expect_share(test_share)
     refuse_taken(LINEARS, target)
     rows = read_rows(
         Path(source), label, identity, units, reading, scaled=True, measured=kind in _MEASURED,

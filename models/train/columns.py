@@ -156,6 +156,17 @@ class Subject:
         """The name of the specification."""
         return f"{self.word}.spec"
 
+    def expect(self, *settings: tuple[str, object, bool, str]) -> None:
+        """Raise at the first option whose value does not fit; each with what is expected of it."""
+        for flag, given, fits, expected in settings:
+            if not fits:
+                raise self.error(f"--{flag} {given}: expected {expected}")
+
+    def expect_share(self, share: float) -> None:
+        """Raise if a share of rows held out is none."""
+        expected = "a number of at least 0 and below 1"
+        self.expect(("test-share", f"{share:g}", 0 <= share < 1, expected))
+
     def columns_bytes(self, columns: TableColumns) -> bytes:
         """Return the contents of the columns' file; equal columns give equal bytes."""
         file = _File(format=f"leaveout {self.word} columns", version=_VERSION, columns=columns)

@@ -19,6 +19,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.archive import archive_names, expect_arrays, holds_archive, read_archive
 from leaveout.models.family import DataFacts
 from leaveout.models.reading import (
+    KEEP,
     PLAIN,
     OnRead,
     Reading,
@@ -30,6 +31,7 @@ from leaveout.models.reading import (
 )
 from leaveout.models.table import Cells, Table, number, rows_and_labels, same_features
 from leaveout.models.train.encoding import (
+    GAP,
     INDICATED,
     MISSING,
     CategoryColumn,
@@ -157,10 +159,19 @@ def read_columns(
     reading: Reading = PLAIN,
     scaled: bool = True,
     measured: bool = False,
+    gaps: bool = False,
 ) -> ReadColumns:
-    """Return the columns of a table and their encoding; a measured label is none."""
+    """Return the columns of a table and their encoding; a measured label is none.
+
+    ``gaps`` says whether numbers may stay missing.
+    """
+    if not gaps and any(text.endswith(KEEP) for text in reading.missing):
+        raise TrainingError(
+            f"--missing {KEEP}: only boosted trees (leaveout trees train) read gaps; take drop or "
+            "mark"
+        )
     label, names = refuse_wrong_names(table, label, identity, units, reading.group)
-    table, fills, left = _without_gaps(table, label, names, reading, scaled)
+    table, fills, kept, left = _without_gaps(table, label, names, reading, scaled)
     if len(table) < 2:
         raise TrainingError(
             f"{table.path}: {len(table)} row{'s' * (len(table) != 1)} below the header; expected "
@@ -193,9 +204,9 @@ def read_columns(
         for name in names
         for each in ((name,) if fills.get(name) is None else (name, indicator_name(name)))
     ]
-    columns = _columns(table, named, reading.words, scaled)
+    columns = _columns(table, named, reading.words, scaled, kept)
     written = (reading.separator, reading.decimal, reading.charset)
-    encoding = Encoding(label, columns, fills, *written)
+    encoding = Encoding(label, columns, fills, *written, kept)
     cautions = (*left.words, *_cautions(table, encoding, y, labels))
     return ReadColumns(encoding, labels, y, ids, groups, units or {}, table, cautions)
 
@@ -210,8 +221,8 @@ class _Left:
 
 def _without_gaps(
     table: Table, label: str, names: Sequence[str], reading: Reading, scaled: bool
-) -> tuple[Table, dict[str, float | None], _Left]:
-    """Return a table without missing values, what was filled by column, and the rows left.
+) -> tuple[Table, dict[str, float | None], tuple[str, ...], _Left]:
+    """Return a table without missing values, what was filled by column, gaps, and the rows left.
 
     What is not scaled depends on no row, so a number is filled by 0 there.
     """
@@ -240,14 +251,21 @@ def _without_gaps(
                 f"{table.path}, column {name!r}: is empty; add --drop {quote(name)}"
             )
     fills: dict[str, float | None] = {}
+    gaps: list[str] = []
     columns = dict(zip(table.header, table.columns, strict=True))
     for name in names:
         cells, is_word = columns[name], name in reading.words
         lacking = _find_missing(cells, is_word)
-        if reading.missing_mode(name) != "mark" or not lacking.any():
+        mode = reading.missing_mode(name)
+        if mode in {"", "drop"} or not lacking.any():
             continue
-        fills[name] = fill = None if is_word else _fill(cells, lacking, scaled)
-        word = MISSING if fill is None else repr(fill)
+        fill = None if is_word else _fill(cells, lacking, scaled)
+        if mode == KEEP and fill is not None:
+            gaps.append(name)
+            word, fill = GAP, None
+        else:
+            fills[name] = fill
+            word = MISSING if fill is None else repr(fill)
         columns[name] = Cells.of(
             word if lacking[code] else cells.words[code] for code in cells.codes.tolist()
         )
@@ -258,7 +276,12 @@ def _without_gaps(
                     f"{table.path}: --missing mark adds a column {mark!r}, which exists; rename it"
                 )
             columns[mark] = Cells.of(INDICATED[lacks] for lacks in lacking[cells.codes].tolist())
-    return replace(table, header=list(columns), columns=tuple(columns.values())), fills, left
+    return (
+        replace(table, header=list(columns), columns=tuple(columns.values())),
+        fills,
+        tuple(gaps),
+        left,
+    )
 
 
 def _find_missing(cells: Cells, is_word: bool, among_numbers: bool = False) -> NDArray[np.bool_]:
@@ -434,7 +457,7 @@ def refuse_empty_cells(
 
 
 def _columns(
-    table: Table, names: Sequence[str], words: Container[str], scaled: bool
+    table: Table, names: Sequence[str], words: Container[str], scaled: bool, gaps: Container[str]
 ) -> tuple[NumberColumn | CategoryColumn, ...]:
     """Return how columns are read, or raise with all that cannot be."""
     found: list[NumberColumn | CategoryColumn] = []
@@ -444,7 +467,7 @@ def _columns(
             if name in words:
                 found.append(CategoryColumn(name, _categories(table, name)))
             else:
-                found.append(_column(table, name, scaled))
+                found.append(_column(table, name, scaled, name in gaps))
         except TrainingError as error:
             refused.append(str(error))
     if refused:
@@ -452,7 +475,7 @@ def _columns(
     return tuple(found)
 
 
-def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryColumn:
+def _column(table: Table, name: str, scaled: bool, has_gaps: bool) -> NumberColumn | CategoryColumn:
     cells = table.cells(name)
     words = cells.words
     values = [number(word) for word in words]
@@ -485,14 +508,14 @@ def _column(table: Table, name: str, scaled: bool) -> NumberColumn | CategoryCol
             )
         return CategoryColumn(name, _categories(table, name))
     known = np.array(values, dtype=np.float64)
-    infinite = ~np.isfinite(known)
+    infinite = ~np.isfinite(known) & ~(np.isnan(known) & has_gaps)
     if infinite.any():
         first = int(np.argmax(infinite))
         raise TrainingError(
             f"{table.at(cells.first(first), name)}: {words[first]!r} is not a finite number; fill "
             "it in, or drop the row or the column"
         )
-    column = number_column(name, known, scaled)
+    column = number_column(name, known[np.isfinite(known)], scaled)
     low, high = column.minimum, column.maximum
     if scaled and not math.isfinite(high - low):
         raise TrainingError(

@@ -61,6 +61,9 @@ MISSING = "(missing)"
 OTHER = "(other)"
 """The category of words that no training row has."""
 
+GAP = "nan"
+"""What is read for a missing number that stays missing."""
+
 INDICATED = ("no", "yes")
 """Whether a number is missing, in words."""
 
@@ -74,7 +77,8 @@ class Encoding(msgspec.Struct, frozen=True, omit_defaults=True):
     """How the table's columns, in order, become features, and which column is the label.
 
     ``fills`` has the columns that may have missing values, with the number that stands for one
-    (`indicator_name` names the column that marks it), or None where it is a category.
+    (`indicator_name` names the column that marks it), or None where it is a category. ``gaps`` are
+    the columns of numbers whose missing values stay missing: NaN.
     ``separator``, ``decimal`` and ``charset`` are how the table is written, as in `Reading`.
     """
 
@@ -84,6 +88,7 @@ class Encoding(msgspec.Struct, frozen=True, omit_defaults=True):
     separator: str = ""
     decimal: str = "."
     charset: str = ""
+    gaps: tuple[str, ...] = ()
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -108,7 +113,11 @@ class Encoding(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def complete_row(self, row: Mapping[str, str | float]) -> Mapping[str, str | float]:
         """Return a row with missing values marked and filled."""
-        changed: dict[str, str | float] = {}
+        changed: dict[str, str | float] = {
+            name: GAP
+            for name in self.gaps
+            if name in row and is_missing_value(row[name], among_numbers=True)
+        }
         for name, fill in self.fills.items():
             if name not in row:
                 continue
@@ -182,14 +191,17 @@ def encode_values(
     places: Sequence[str] | None = None,
 ) -> NDArray[np.float64]:
     """Encode rows as `encode_rows` does, in float64, as forests read them."""
-    table = [encoding.complete_row(row) for row in rows] if encoding.fills else list(rows)
+    filled = encoding.fills or encoding.gaps
+    table = [encoding.complete_row(row) for row in rows] if filled else list(rows)
     named = [f"row {index}" for index in range(len(table))] if places is None else places
     encoded = np.zeros((len(table), len(encoding.features)))
     first = 0
     for column in encoding.columns:
         cells = [_cell(row, column.name, at) for row, at in zip(table, named, strict=True)]
         width = len(column.features)
-        encoded[:, first : first + width] = _encode_column(column, cells, named.__getitem__)
+        encoded[:, first : first + width] = _encode_column(
+            column, cells, named.__getitem__, column.name in encoding.gaps
+        )
         first += width
     return encoded
 
@@ -217,7 +229,8 @@ def encode_columns(
                 places = np.asarray(_places(column, found.words, place_of), dtype=np.int64)
                 encoded[np.arange(rows), first + places[found.codes]] = 1
             else:
-                values = encode_numbers(column, _numbers(column, found.words, place_of))
+                gaps = column.name in encoding.gaps
+                values = encode_numbers(column, _numbers(column, found.words, place_of, gaps))
                 encoded[:, first] = values.astype(kind)[found.codes]
             first += len(column.features)
     return encoded
@@ -246,12 +259,13 @@ def _encode_column(
     column: NumberColumn | CategoryColumn,
     cells: Sequence[str | float],
     place_of: Callable[[int], str],
+    gaps: bool,
 ) -> NDArray[np.float64]:
     if isinstance(column, CategoryColumn):
         encoded = np.zeros((len(cells), len(column.categories)))
         encoded[np.arange(len(cells)), _places(column, cells, place_of)] = 1
         return encoded
-    return encode_numbers(column, _numbers(column, cells, place_of)[:, None])
+    return encode_numbers(column, _numbers(column, cells, place_of, gaps)[:, None])
 
 
 def _places(
@@ -290,16 +304,19 @@ def _comma(cell: object) -> str:
 
 
 def _numbers(
-    column: NumberColumn, cells: Sequence[str | float], place_of: Callable[[int], str]
+    column: NumberColumn,
+    cells: Sequence[str | float],
+    place_of: Callable[[int], str],
+    gaps: bool,
 ) -> NDArray[np.float64]:
-    """Return the cells as finite numbers."""
+    """Return the cells as finite numbers, or gaps."""
     values = np.empty(len(cells))
     for index, cell in enumerate(cells):
         if isinstance(cell, bool):
             value = None
         else:
             value = number(cell.strip()) if isinstance(cell, str) else float(cell)
-        if value is None or not math.isfinite(value):
+        if value is None or not (math.isfinite(value) or (gaps and math.isnan(value))):
             raise TrainingError(
                 f"{place_of(index)}, column {column.name!r}: {cell!r} is not a finite number"
                 f"{_comma(cell)}"
@@ -422,6 +439,12 @@ def cell_text(value: float | str) -> str:
 def feature_text(value: float | np.floating) -> str:
     """Return a float32 in the fewest digits that identify it."""
     return cell_text(float(str(np.float32(value))))
+
+
+def exact_text(value: float) -> str:
+    """Return a float64 in the fewest digits that identify it, of a float32 in those of that."""
+    with np.errstate(over="ignore"):
+        return feature_text(value) if np.float32(value) == value else cell_text(value)
 
 
 def _unscale(column: NumberColumn, feature: float) -> float:

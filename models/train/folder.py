@@ -320,7 +320,7 @@ _MODELS = {
 
 
 def refuse_taken(subject: Subject, directory: Path) -> None:
-    """Refuse to overwrite a model, from which rows may have been deleted."""
+    """Refuse to overwrite a model: rows may have been deleted from it."""
     if directory.exists() and not directory.is_dir():
         raise subject.error(f"{directory}: is a file; choose another folder")
     try:
@@ -329,8 +329,8 @@ def refuse_taken(subject: Subject, directory: Path) -> None:
         raise subject.error(f"{directory}: {why_unread(error)}") from None
     if (directory / subject.model).exists():
         raise subject.error(
-            f"{directory}: already contains a {subject.noun}, from which rows may have been "
-            "deleted; choose another folder, or remove this one"
+            f"{directory}: already contains a {subject.noun}; choose another folder, or remove "
+            "this one"
         )
     for name, what in _MODELS.items():
         if (directory / name).exists():

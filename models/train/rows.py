@@ -47,6 +47,7 @@ def read_rows(
     scaled: bool,
     measured: bool = False,
     weight: str = "",
+    gaps: bool = False,
 ) -> TableRows:
     """Read a CSV with a header, or an NPZ with ``X_train, y_train`` or ``X, y``.
 
@@ -60,6 +61,8 @@ def read_rows(
         Whether the label is a number to predict.
     weight : str
         The column that says how much each row counts; empty if all count 1.
+    gaps : bool
+        Whether numbers of a table may stay missing.
     """
     if holds_archive(path, TrainingError):
         options = [("--id", identity), ("--unit", units), ("--weight", weight)]
@@ -82,7 +85,7 @@ def read_rows(
         weights = numbers_of(whole, weight)
         kept = [name for name in whole.header if name != weight]
         table = replace(whole, header=kept, columns=tuple(map(whole.cells, kept)))
-    read = read_columns(table, label, identity, units, reading, scaled, measured)
+    read = read_columns(table, label, identity, units, reading, scaled, measured, gaps)
     columns = TableColumns(
         source=path.name,
         encoding=read.encoding,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +35,12 @@ _TYPES = {
     "sets": ("|b1", 2), "values": ("<f8", 2), "trees": ("<i4", 1), "starts": ("<i8", 1),
     "base": ("<f8", 2), "divisor": ("<i8", 1), "removed": ("<i8", 1),
 }  # fmt: skip
+
+
+_OF_TREE = {
+    name: _TYPES[name][0] for name in ("feature", "threshold", "missing_left", "set", "values")
+}
+"""The arrays of a single tree in preorder, whose features tell its shape."""
 
 
 class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -204,8 +209,7 @@ class Pool:
 
     def __init__(self, whole: Ensemble) -> None:
         self._whole = whole
-        self._known: dict[bytes, int] = {}
-        self._parts: list[Nodes] = []
+        self._known: dict[bytes, int] = {}  # the numbers of each tree, which are all that is kept
         self._sets: dict[bytes, int] = {}
         self._trees: list[NDArray[np.int32]] = []
         self._base: list[Floats] = []
@@ -232,7 +236,7 @@ class Pool:
         """Return the family."""
         starts = np.cumsum([0, *(len(each) for each in self._trees)])
         return TreeFamily(
-            self._whole, _concatenate(self._parts, self._table()),
+            self._whole, self._nodes(),
             np.concatenate([np.zeros(0, np.int32), *self._trees]), starts,
             np.array(self._base).reshape(len(self._base), -1), np.array(self._divisor, np.int64),
             removed, **said,
@@ -245,14 +249,28 @@ class Pool:
             tree = _take(nodes, np.array([t]))
             own = replace(tree, set=np.where(tree.set >= 0, which[tree.set], -1).astype(np.int32))
             key = b"".join(
-                np.ascontiguousarray(getattr(own, name)).tobytes()
-                for name in ("feature", "threshold", "missing_left", "set", "values")
+                np.ascontiguousarray(getattr(own, name), kind).tobytes()
+                for name, kind in _OF_TREE.items()
             )
-            if key not in self._known:
-                self._known[key] = len(self._parts)
-                self._parts.append(own)
-            found[t] = self._known[key]
+            found[t] = self._known.setdefault(key, len(self._known))
         return found
+
+    def _nodes(self) -> Nodes:
+        """Return all trees as nodes."""
+        scores = self._whole.nodes.values.shape[1]
+        parts: dict[str, bytearray] = {name: bytearray() for name in _OF_TREE}
+        for key in self._known:
+            # A tree has one leaf more than questions.
+            nodes = (len(key) - 4 * scores) // (17 + 4 * scores)
+            end = 0
+            for name, kind in _OF_TREE.items():
+                size = np.dtype(kind).itemsize * nodes
+                start, end = end, len(key) if name == "values" else end + size
+                parts[name] += key[start:end]
+        feature, threshold, missing, set_, values = (
+            np.frombuffer(parts[name], kind) for name, kind in _OF_TREE.items()
+        )
+        return _link(feature, threshold, missing, set_, self._table(), values.reshape(-1, scores))
 
     def _set(self, row: NDArray[np.bool_]) -> int:
         # All tables get one width: the last column is for all other categories.
@@ -283,16 +301,6 @@ def _take(nodes: Nodes, chosen: Integers) -> Nodes:
     )  # fmt: skip
 
 
-def _concatenate(parts: Sequence[Nodes], sets: NDArray[np.bool_]) -> Nodes:
-    """Return single trees as nodes."""
-    feature, threshold, missing, set_ = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("feature", "threshold", "missing_left", "set")
-    )
-    values = np.concatenate([part.values for part in parts])
-    return _link(feature, threshold, missing, set_, sets, values)
-
-
 def _link(
     feature: NDArray[np.int32], threshold: Floats, missing_left: NDArray[np.bool_],
     set_: NDArray[np.int32], sets: NDArray[np.bool_], values: Floats,
@@ -310,7 +318,7 @@ def _link(
     if trees < 0:
         raise TreesError("its trees are cut off; train the family again")
     return Nodes(
-        roots[: trees + 1], feature, threshold, missing_left, set_, left, right, sets, values
+        roots[: trees + 1].copy(), feature, threshold, missing_left, set_, left, right, sets, values
     )  # fmt: skip
 
 

@@ -147,7 +147,7 @@ class Inference:
         similar = {each for each in self.functions if abs(len(each) - len(name)) <= 2}
         cure = nearest(name, {*(scope or ()), *similar})
         if name.casefold() in _NOT_FINITE:
-            cure = "every number is finite"
+            cure = "every number is finite; where there is no bound, write 3.4e38"
         elif not cure and scope is None:
             known = ", ".join(sorted(self.functions))
             cure = f"functions known here: {known}\nothers come with packages that add them"

@@ -29,6 +29,9 @@ SMALL = {
     "scale_training.py": ['{"hidden": [4], "rows": 64, "batch": 32, "stack": 2}'],
     "stable_boosting.py": ["--small"],
     "tree_claims.py": ["--trees", "5", "--depth", "3", "--rows", "1", "--time", "2"],
+    "tree_families.py": [
+        *("--rows", "200", "--members", "4", "--trees", "3", "--leaves", "4", "--time", "5"),
+    ],
     "tree_readers.py": ["--rows", "2000", "--trees", "4"],
     "unlearning_paper.py": [],
 }

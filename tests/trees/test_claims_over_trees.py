@@ -14,7 +14,7 @@ from tests.support.random_trees import every_point, random_ensemble
 
 from leaveout.arrays import Bools, Floats
 from leaveout.bab import SearchResult
-from leaveout.bab.forests.ensemble_search import Search, Target, Trail
+from leaveout.bab.forests.ensemble_search import Point, Search, Target, Trail
 from leaveout.deadline import Deadline
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Form, Query
@@ -26,7 +26,7 @@ from leaveout.kernel.refusal import Rejected
 from leaveout.kernel.tree_forms import TreePoints
 from leaveout.models.trees.model import TreeModel
 from leaveout.verifier.points.job import Asked, TreesAt
-from leaveout.verifier.points.tree_claims import TreePoint, TreeQuestion
+from leaveout.verifier.points.tree_claims import TreeQuestion
 
 _MOST = 100_000
 
@@ -123,7 +123,7 @@ class Drawn:
         goals = [_value(form, points, scores)[met] for form in self.case.goals]
         return float(np.min(goals, axis=0).max(initial=-math.inf))
 
-    def search(self, trail: Trail | None = None) -> tuple[TreeQuestion, SearchResult[TreePoint]]:
+    def search(self, trail: Trail | None = None) -> tuple[TreeQuestion, SearchResult[Point]]:
         """Search it for a short time."""
         question = TreeQuestion.of(self.asked, self.case, self.missing)
         strict = np.array([each.strict for each in question.conditions])

@@ -6,6 +6,8 @@ import csv
 import itertools
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +15,15 @@ import pytest
 from typer.testing import CliRunner
 
 import leaveout
-from leaveout.errors import TreesError
+from leaveout.errors import TrainingError, TreesError
+from leaveout.kernel.claims.check import claim_lines
 from leaveout.kernel.files import digest_of
 from leaveout.models.archive import read_arrays, write_archive
 from leaveout.models.boosting.training import MEMBERS, Settings, leave_one_out, train_trees
-from leaveout.models.trees.family import read_tree_family
+from leaveout.models.trees.family import TreeFamily, read_tree_family
 from leaveout.models.trees.reading import read_trees
 from leaveout.verifier import verify
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import app
 from leaveout.verifier.guard.loading import load_subject
 
@@ -140,6 +144,49 @@ def test_bounds_of_changed_answers_are_exact(tmp_path):
     assert result.example.removed == {"M": result.example.members["M"]}
 
 
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_gaps_of_a_table_stay_gaps(tmp_path, learner):
+    X, y = rows(80)
+    cells = X.astype(object)
+    cells[::5, 1], cells[::7, 2] = "", "NA"
+    cells[:, 0] = ["" if x == 0 else "low" if x < 0 else "high" for x in X[:, 0]]
+    command = ["trees", "train", str(write_table(tmp_path / "rows.csv", cells, y))]
+    command += ["--label", "outcome", "-o", str(tmp_path / "out"), "--learner", learner]
+    command += ["--trees", "5", "--leaves", "4", "--members", "6", "--workers", "1"]
+    assert "missing value" in str(CliRunner().invoke(app, command).exception)
+    done = CliRunner().invoke(app, [*command, "--missing", "keep"])
+    assert done.exit_code == 0, done.output
+    subject = load_subject(tmp_path / "out")
+    Z = np.column_stack([X[:, 0] == 0, X[:, 0] > 0, X[:, 0] < 0, X[:, 1:]]).astype(float)
+    Z[::5, 3] = Z[::7, 4] = np.nan
+    told = [dict(zip(("c0", "c1", "c2"), each)) for each in cells]
+    found = subject.encode(told)
+    np.testing.assert_array_equal(found, Z)
+    settings = Settings(learner, trees=5, leaves=4)
+    models = [settings.fit(Z, y)]
+    models += [settings.fit(np.delete(Z, at, 0), np.delete(y, at)) for at in range(6)]
+    answers = np.stack([model.predict(Z) for model in models])
+    leaks = (answers != answers[0]).any(axis=0)
+    assert [each.label for each in subject.leaks.find_all(found)] == answers[0].tolist()
+    assert [each.leak for each in subject.leaks.find_all(found)] == leaks.tolist()
+    assert "missing(X2, at = [3, 4])" in (tmp_path / "out" / "trees.spec").read_text()
+    (result,) = verify(tmp_path / "out" / "trees.spec", time=20).results
+    assert result.verdict in {"proved", "unknown"}
+    with pytest.raises(TrainingError, match="column 'c0': 'none' is not a category"):
+        subject.encode([{**told[0], "c0": "none"}])
+
+
+def test_other_models_keep_no_gaps(tmp_path):
+    X, y = rows(30)
+    cells = X.astype(object)
+    cells[3, 1] = ""
+    table = str(write_table(tmp_path / "rows.csv", cells, y))
+    for command in ("forest", "linear"):
+        given = [command, "train", table, "--label", "outcome", "-o", str(tmp_path / "out")]
+        done = CliRunner().invoke(app, [*given, "--missing", "c1=keep"])
+        assert "only boosted trees (leaveout trees train) read gaps" in str(done.exception)
+
+
 def test_training_that_differs_each_time_is_refused(tmp_path):
     X, y = rows(60)
     seeds = itertools.count()
@@ -258,6 +305,44 @@ def test_a_process_that_ends_on_its_own_is_told(tmp_path):
         leave_one_out(fit, X, y, out=tmp_path / "out", members=3, workers=2)
 
 
+def test_a_script_needs_no_guard_against_being_loaded_again(tmp_path):
+    (tmp_path / "script.py").write_text(
+        "import numpy as np\n"
+        "from sklearn.ensemble import RandomForestClassifier\n"
+        "import leaveout\n"
+        "TREES = 3\n"
+        "def fit(X, y):\n"
+        "    model = RandomForestClassifier(TREES, max_depth=3, random_state=0, n_jobs=1)\n"
+        "    return model.fit(X, y)\n"
+        "X = np.arange(120.0).reshape(40, 3)\n"
+        "report = leaveout.leave_one_out(fit, X, X[:, 0] % 2, out='out', sample=4, workers=2)\n"
+        "print(len(report.family))\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "4\n"
+
+
+def test_what_fails_in_a_process_that_trains_is_told(tmp_path):
+    X, y = rows(40)
+
+    def fit(X, y):
+        from sklearn.ensemble import HistGradientBoostingClassifier
+
+        if len(X) == 39:
+            raise ValueError("too few")
+        return HistGradientBoostingClassifier(max_iter=1, early_stopping=False).fit(X, y)
+
+    with pytest.raises(TreesError, match="fit failed on the rows without 0: ValueError: too few"):
+        leave_one_out(fit, X, y, out=tmp_path / "out", members=1, workers=1)
+    with pytest.raises(
+        TreesError, match=r"fit failed on the rows without \d+: ValueError: too few"
+    ):
+        leave_one_out(fit, X, y, out=tmp_path / "out", members=3, workers=2)
+
+
 @pytest.fixture(scope="module")
 def proved_folder(tmp_path_factory):
     """Return a folder of evidence about a member that answers otherwise."""
@@ -295,6 +380,81 @@ def test_honest_evidence_is_accepted(proved_folder):
     ran = forge(proved_folder, proved_folder.parent / "same", lambda found: [])
     assert ran.exit_code == 0
     assert "2 of 2 results proved again" in ran.output
+
+
+def test_forged_scores_and_labels_of_an_example_are_refused(proved_folder):
+    def forge_first(kind):
+        def change(found):
+            example = next(each["example"] for each in found["results"] if each["name"] == name)
+            old = json.dumps(example, indent=2)
+            scores, labels = example["scores"], example["labels"]
+            if kind == "scores":
+                scores["M(x)"] = [each + 1e-9 for each in scores["M(x)"]]
+            elif kind == "labels":
+                labels["M(x)"] = 1 - labels["M(x)"]
+            else:
+                del labels["M(x)"]
+            return [(shifted(old), shifted(json.dumps(example, indent=2)))]
+
+        return change
+
+    def shifted(text):
+        return text.replace("\n", "\n      ")
+
+    for name in ("g", "e"):
+        for kind in ("scores", "labels", "no label"):
+            target = proved_folder.parent / f"{name} {kind}"
+            ran = forge(proved_folder, target, forge_first(kind))
+            assert (target / "result.json").read_bytes() != (
+                proved_folder / "result.json"
+            ).read_bytes()
+            assert ran.exit_code == 1, ran.output
+            assert f"has {kind.split()[-1].rstrip('s')}s" in str(ran.exception)
+
+
+def test_only_members_that_are_searched_are_taken(tmp_path, monkeypatch):
+    X, y = rows(60)
+    table = write_table(tmp_path / "rows.csv", X, y)
+    settings = Settings("hist", trees=3, leaves=4)
+    train_trees(table, tmp_path / "out", label="outcome", settings=settings, members=6, workers=1)
+    spec = tmp_path / "out" / "s.spec"
+    spec.write_text(
+        'let T = trees("trees.npz")\nlet F = members("members.npz")\nlet X = box(-2, 2)\n'
+        "guarantee g: forall x in X, M in F: score(M, x) <= score(M, x) - 1\n"
+    )
+    taken, take = set(), TreeFamily.member
+
+    def note(self, index):
+        taken.add(index)
+        return take(self, index)
+
+    monkeypatch.setattr(TreeFamily, "member", note)
+    (result,) = verify(spec).results
+    assert result.verdict == "refuted"
+    assert len(taken) == 1
+
+
+def test_claims_alike_but_for_the_member_are_told_once(tmp_path):
+    X, y = rows(60)
+    table = write_table(tmp_path / "rows.csv", X, y)
+    settings = Settings("hist", trees=3, leaves=4)
+    train_trees(table, tmp_path / "out", label="outcome", settings=settings, members=5, workers=1)
+    spec, target = tmp_path / "out" / "s.spec", tmp_path / "s.cert"
+    spec.write_text(
+        'let T = trees("trees.npz")\nlet F = members("members.npz")\nlet X = box(-2, 2)\n'
+        "find e: least b such that forall x in X, M in F: difference(T, M, x) <= b\n"
+    )
+    verify(spec, certificate=target)
+    found = check(target)
+    assert [each.name for each in found] == [f"e, member {at}" for at in range(5)]
+    text = "\n".join(claim_lines(found))
+    assert text.count("for all x and members M") == text.count("trees N is") == 1
+    assert "M is any of the 5 members" in text
+    assert f"is at most {max(each.upper for each in found)!r}" in text
+    some = "\n".join(claim_lines([found[0], found[1], found[3]]))
+    assert "M is any with a number in 0-1, 3, counted from 0, of the 5 members" in some
+    (only,) = (line for line in claim_lines(found[2:3]) if line.startswith("M["))
+    assert only.startswith("M[2] is number 2, counted from 0, of the 5 members")
 
 
 def test_another_member_refutes_nothing(proved_folder):

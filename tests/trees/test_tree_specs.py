@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -96,14 +97,55 @@ def test_evidence_of_trees_is_proved_again(folder, tmp_path):
         (folder / "kept").replace(folder / "free.json")
 
 
+def test_a_witness_of_many_features_is_told_by_those_that_decide(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20))
+    y = (X[:, 17] + X[:, 4] > 0.1).astype(int)
+    model = XGBClassifier(n_estimators=6, max_depth=2, n_jobs=1).fit(X, y)
+    model.save_model(tmp_path / "model.json")
+    spec = tmp_path / "s.spec"
+    spec.write_text(
+        'let T = trees("model.json")\nlet X = box(-1, 1)\n'
+        "guarantee g: forall x in X, y in X:\n"
+        "    same_except(x, y, at = 4) => label(T, x) == label(T, y)\n"
+    )
+    (result,) = verify(spec).results
+    shown = result.example
+    known = {
+        name: dict(each.split(" = ") for each in part.split(", "))
+        for name, part in re.findall(r"(\w) = \((feature[^()]*?)(?: and \d+ more)?\)", shown.words)
+    }
+    assert known.keys() == {"x", "y"}
+    for name, told in known.items():
+        assert next(iter(told)) == "feature 4"
+        assert "feature 17" in told
+        for feature, text in told.items():
+            value = shown.points[name][int(feature.removeprefix("feature "))]
+            assert np.float32(text) == np.float32(value)
+    # What is told, and no more, gives both answers.
+    told = np.zeros((2, 20), np.float32)
+    for row, name in enumerate(("x", "y")):
+        for feature, text in known[name].items():
+            told[row, int(feature.removeprefix("feature "))] = np.float32(text)
+    assert model.predict(told).tolist() == [shown.labels["T(x)"], shown.labels["T(y)"]]
+
+
 @pytest.mark.parametrize(
     ("claim", "said"),
     [
         ("label(R, x) == 1", "is a regression: it answers no labels"),
-        ("score(R, x) <= 3", "feature 2 is a category to the trees: list its values"),
-        ("feature(g, 1) <= 1 => label(S, g) == 1", "feature 1 may be missing"),
+        (
+            "score(R, x) <= 3",
+            r"(?s)7:26: feature 2 of 'x' is a category to the trees.*integers\(X",
+        ),
+        ("feature(g, 1) <= 1 => label(S, g) == 1", "7:26: feature 1 of 'g' may be missing, so it"),
         ("label(S, x) == 2", "label 2 is out of range"),
+        ("label(S, x) == 2", "the trees have labels 0 to 1"),
         ("label(S, z) == 1", "2 bounds for 3 features"),
+        ("label(S, z) == 1", "the trees read 3 features; pass one"),
+        ("feature(x, 0) < inf => label(S, x) == 1", "no bound, write 3.4e38"),
+        ("label(K, x) == label(S, x)", r'write: members\("free.json"\)'),
+        ("label(M, x) == label(S, x)", "free.json: is no file of members; leaveout trees train"),
     ],
 )
 def test_what_cannot_be_claimed_is_refused_with_a_cure(folder, claim, said):
@@ -113,7 +155,13 @@ let R = trees("{folder / "numbers.npz"}")
 let X = box([-2, -2, 0], [2, 2, 5])
 let G = missing(X, at = 1)
 let Z = box([0, 0], [1, 1])
-guarantee g: forall {"g in G" if "g" in claim else "z in Z" if "z" in claim else "x in X"}: {claim}
+guarantee g: forall {"g in G" if "g" in claim else "z in Z" if "z" in claim else "x in X"}{
+        ', M in members("free.json")'
+        if "M" in claim
+        else ', K in family("free.json")'
+        if "K" in claim
+        else ""
+    }: {claim}
 """
     (folder / "wrong.spec").write_text(text)
     with pytest.raises(SpecError, match=said):

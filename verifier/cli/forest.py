@@ -17,19 +17,9 @@ from leaveout.verifier.cli.changes import (
     some,
 )
 from leaveout.verifier.cli.options import (
-    Charset,
-    Decimal,
-    Drop,
-    Group,
-    Identity,
-    LabelColumn,
-    Missing,
-    Separator,
     TestShare,
-    Units,
-    read_reading,
-    read_units,
 )
+from leaveout.verifier.cli.table_options import TableOptions, of_table
 
 if TYPE_CHECKING:
     from leaveout.models.forest.folders import Addition, Deletion, ForestReport
@@ -54,36 +44,9 @@ Folder = Annotated[
 
 
 @forest.command()
+@of_table
 def train(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CSV|NPZ",
-            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
-            "y_test to report test accuracy) or X and y. Numbers in a CSV are used "
-            "unchanged; words are one-hot encoded.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="DIR",
-            help="Folder for forest.npz, forest.json (the columns) and forest.spec.",
-            show_default=False,
-        ),
-    ],
-    label: LabelColumn = None,
-    identity: Identity = None,
-    unit: Units = None,
-    sep: Separator = "",
-    decimal: Decimal = ".",
-    charset: Charset = "",
-    drop: Drop = None,
-    missing: Missing = None,
-    group: Group = "",
+    table: TableOptions,
     trees: Annotated[
         int,
         typer.Option(
@@ -132,12 +95,9 @@ def train(
     if share != 1:
         settings.set_params(q=share)
     report = train_forest(
-        data,
-        output,
-        label=label,
-        identity=identity,
-        units=read_units(unit or []),
-        reading=read_reading(sep, decimal, charset, drop, missing, group),
+        table.data,
+        table.output,
+        **table.how_read,
         forest=settings,
         test_share=test_share,
     )

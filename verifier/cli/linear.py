@@ -17,19 +17,9 @@ from leaveout.verifier.cli.changes import (
     some,
 )
 from leaveout.verifier.cli.options import (
-    Charset,
-    Decimal,
-    Drop,
-    Group,
-    Identity,
-    LabelColumn,
-    Missing,
-    Separator,
     TestShare,
-    Units,
-    read_reading,
-    read_units,
 )
+from leaveout.verifier.cli.table_options import TableOptions, of_table
 
 if TYPE_CHECKING:
     from leaveout.models.linear.training import LinearReport
@@ -53,36 +43,9 @@ Folder = Annotated[
 
 
 @linear.command()
+@of_table
 def train(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CSV|NPZ",
-            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
-            "y_test to report test accuracy) or X and y. Numbers in a CSV are scaled to [0, 1]; "
-            "words are one-hot encoded.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="DIR",
-            help="Folder for linear.npz, linear.json (the columns), linear.spec and receipt.json.",
-            show_default=False,
-        ),
-    ],
-    label: LabelColumn = None,
-    identity: Identity = None,
-    unit: Units = None,
-    sep: Separator = "",
-    decimal: Decimal = ".",
-    charset: Charset = "",
-    drop: Drop = None,
-    missing: Missing = None,
-    group: Group = "",
+    table: TableOptions,
     kind: Annotated[
         str | None,
         typer.Option(
@@ -147,19 +110,17 @@ def train(
     """Fit a linear model from which any row can be deleted.
 
     Writes the model with its rows, its columns, a specification that asks what any one row can
-    change, and a receipt. Scales, bins and knots are those of all rows of the table, and stay.
+    change, and a receipt. A CSV's numbers are scaled to [0, 1]; scales, bins and knots are those of
+    all rows, and stay.
 
     For example: leaveout linear train patients.csv --label diagnosis -o clinic
     """
     from leaveout.models.linear.training import train_linear
 
     report = train_linear(
-        data,
-        output,
-        label=label,
-        identity=identity,
-        units=read_units(unit or []),
-        reading=read_reading(sep, decimal, charset, drop, missing, group),
+        table.data,
+        table.output,
+        **table.how_read,
         kind=kind,
         penalty=penalty,
         bins=bins,

@@ -30,7 +30,7 @@ Identity: TypeAlias = Annotated[
     typer.Option(
         "--id",
         metavar="COLUMN",
-        help="CSV column with row names: not a feature, used to name rows to delete.",
+        help="CSV column with row names, by which rows are called; not a feature.",
         show_default="rows are numbered from 0",
     ),
 ]
@@ -78,10 +78,11 @@ Drop: TypeAlias = Annotated[
 Missing: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="drop|mark",
+        metavar="drop|mark|keep",
         help="CSV: what becomes of missing values. drop leaves their rows out; mark makes a "
-        "missing word a category, and adds a column that says which numbers are missing. "
-        "COLUMN=drop or COLUMN=mark is for one column. May be repeated.",
+        "missing word a category, and adds a column that says which numbers are missing; keep, "
+        "for boosted trees, leaves numbers missing. COLUMN=drop is for one column. May be "
+        "repeated.",
         show_default="refused",
     ),
 ]

@@ -8,61 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.verifier.cli.options import (
-    Charset,
-    Decimal,
-    Drop,
-    Group,
-    LabelColumn,
-    Missing,
-    Separator,
-    Units,
     WeightDecay,
-    read_reading,
-    read_units,
 )
+from leaveout.verifier.cli.table_options import TableOptions, of_table
 
 if TYPE_CHECKING:
     from leaveout.models.train import TrainingReport
 
 
+@of_table
 def train(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CSV|NPZ",
-            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
-            "y_test to report test accuracy) or X and y. In a CSV, numbers are scaled to "
-            "[0, 1] and words one-hot encoded; an NPZ is used unchanged.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="DIR",
-            help="Folder for full.onnx, family.npz and idp.spec.",
-            show_default=False,
-        ),
-    ],
-    label: LabelColumn = None,
-    identity: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            metavar="COLUMN",
-            help="CSV column with row names: not a feature, used to name rows in results.",
-            show_default=False,
-        ),
-    ] = None,
-    unit: Units = None,
-    sep: Separator = "",
-    decimal: Decimal = ".",
-    charset: Charset = "",
-    drop: Drop = None,
-    missing: Missing = None,
-    group: Group = "",
+    table: TableOptions,
     layers: Annotated[
         str | None,
         typer.Option(
@@ -181,9 +137,10 @@ def train(
 ) -> None:
     """Train a network, and retrain it without each row: the family that verify needs.
 
-    The same command gives the same bytes on the same kind of machine. A stopped run keeps its
-    finished blocks in DIR/.partial; run the command again to resume. Defaults are those of the
-    LUCID paper.
+    Writes full.onnx, family.npz and idp.spec. A CSV's numbers are scaled to [0, 1], an NPZ is used
+    unchanged. The same command gives the same bytes on the same kind of machine. A stopped run
+    keeps its finished blocks in DIR/.partial; run the command again to resume. Defaults are those
+    of the LUCID paper.
     """
     from leaveout.errors import TrainingError
     from leaveout.models.train import Recipe, parse_layers, run
@@ -210,12 +167,9 @@ def train(
     )
     with progress_bar() as shown:
         report = run(
-            data,
-            output,
-            label=label,
-            identity=identity,
-            units=read_units(unit or []),
-            reading=read_reading(sep, decimal, charset, drop, missing, group),
+            table.data,
+            table.output,
+            **table.how_read,
             recipe=recipe,
             members=members,
             sample=sample,
@@ -229,7 +183,7 @@ def train(
             on_read=shown.read,
         )
     if report.complete_before:
-        typer.echo(f"{output} is already complete; nothing was trained", err=True)
+        typer.echo(f"{table.output} is already complete; nothing was trained", err=True)
     for each in report.warnings:
         typer.echo(f"note: {each}", err=True)
     typer.echo(_table(report))

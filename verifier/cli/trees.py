@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from leaveout.verifier.cli.changes import lines
 from leaveout.verifier.cli.options import (
-    Charset,
-    Decimal,
-    Drop,
-    Group,
-    Identity,
-    LabelColumn,
-    Missing,
     Seed,
-    Separator,
     TestShare,
-    Units,
-    read_reading,
-    read_units,
 )
 from leaveout.verifier.cli.progress import counter_bar
+from leaveout.verifier.cli.table_options import TableOptions, of_table
 
 if TYPE_CHECKING:
     from leaveout.models.boosting.training import TreesReport
@@ -39,36 +28,9 @@ trees = typer.Typer(
 
 
 @trees.command()
+@of_table
 def train(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CSV|NPZ",
-            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
-            "y_test to report test accuracy) or X and y. Numbers stay as they are; words are "
-            "one-hot encoded.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="DIR",
-            help="Folder for trees.npz, members.npz, trees.json (the columns) and trees.spec.",
-            show_default=False,
-        ),
-    ],
-    label: LabelColumn = None,
-    identity: Identity = None,
-    unit: Units = None,
-    sep: Separator = "",
-    decimal: Decimal = ".",
-    charset: Charset = "",
-    drop: Drop = None,
-    missing: Missing = None,
-    group: Group = "",
+    table: TableOptions,
     learner: Annotated[
         str,
         typer.Option(
@@ -104,8 +66,9 @@ def train(
 ) -> None:
     """Train boosted trees on all rows, and again without each row or group.
 
-    Each member is what the library itself trains without that row, on one thread. Ctrl-C keeps the
-    members trained by then.
+    Writes trees.npz, members.npz, trees.json (the columns) and trees.spec. Each member is what the
+    library itself trains without that row, on one thread. Numbers stay as they are. Ctrl-C keeps
+    the members trained by then.
 
     For example: leaveout trees train patients.csv --label diagnosis -o clinic
     """
@@ -114,12 +77,9 @@ def train(
     settings = Settings(learner, number, leaves, rate)  # type: ignore[arg-type]
     with counter_bar("training", "models") as told:
         report = train_trees(
-            data,
-            output,
-            label=label,
-            identity=identity,
-            units=read_units(unit or []),
-            reading=read_reading(sep, decimal, charset, drop, missing, group),
+            table.data,
+            table.output,
+            **table.how_read,
             settings=settings,
             members=members,
             sample=sample,

@@ -109,6 +109,8 @@ class PointsCheck(StatementCheck[FormulaJob]):
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
         """See `StatementCheck.contradiction`."""
+        if wrong := self._example_error(result):
+            return wrong
         uppers = self._uppers(result, claims)
         if uppers is None:
             return ""
@@ -159,10 +161,25 @@ class PointsCheck(StatementCheck[FormulaJob]):
             proved = lower is not None and is_closed(lower, told) and (proved or near)
         return Standing(result, words, proved)
 
-    def _replayed_value(self, result: Result) -> float | None:
-        """Return the value of a replayed counter-example, or None."""
-        from scipy import sparse
+    def _example_error(self, result: Result) -> str:
+        """Return how an example differs from what trees answer at its points."""
+        from leaveout.verifier.points.tree_claims import answers_at
 
+        example, points = result.example, self._points(result)
+        for asked in self._asked_cases:
+            if example is None or points is None or not _names_members(asked, result):
+                continue
+            scores, labels = answers_at(asked, points)
+            for what, said, own in (
+                ("scores", example.scores, scores),
+                ("labels", example.labels, labels),
+            ):
+                if said != own:
+                    return f"has {what} {said} in its example, but the trees answer {own}"
+        return ""
+
+    def _points(self, result: Result) -> list[Floats] | None:
+        """Return the points of a result's example; None if there are none, or other ones."""
         example, job = result.example, self.job
         if example is None or set(example.points) != set(job.points):
             return None
@@ -171,15 +188,19 @@ class PointsCheck(StatementCheck[FormulaJob]):
             for name in job.points
         ]
         widths = [box.dimension for box in job.boxes]
-        if [len(each) for each in points] != widths:
+        return points if [len(each) for each in points] == widths else None
+
+    def _replayed_value(self, result: Result) -> float | None:
+        """Return the value of a replayed counter-example, or None."""
+        from scipy import sparse
+
+        example, job, points = result.example, self.job, self._points(result)
+        if example is None or points is None:
             return None
         values: list[float] = []
         for asked in self._asked_cases:
             if asked.trees:
-                chosen = {name: index for name, index, _ in asked.members}
-                removed = {name: row for name, _, row in asked.members}
-                named = chosen == example.members and removed == example.removed
-                if named and asked.label == result.label:
+                if _names_members(asked, result):
                     values += _replayed_in_trees(asked, job, points)
                 continue
             chosen = {name: index for name, index, _ in asked.members}
@@ -201,6 +222,16 @@ class PointsCheck(StatementCheck[FormulaJob]):
             found = [replayer.replay(place, case, member) for case in range(len(claim.cases))]
             values += [each.value for each in found if each is not None]
         return max(values, default=None)
+
+
+def _names_members(asked: Asked, result: Result) -> bool:
+    """Return whether a question is about the label and the members of trees of an example."""
+    example = result.example
+    if example is None or not asked.trees or asked.label != result.label:
+        return False
+    members = {name: index for name, index, _ in asked.members}
+    removed = {name: row for name, _, row in asked.members}
+    return (members, removed) == (example.members, example.removed)
 
 
 def _replayed_in_trees(asked: Asked, job: FormulaJob, points: Sequence[Floats]) -> Iterator[float]:

@@ -331,7 +331,7 @@ class ClaimReader:
             raise self.resolver.fail(
                 node,
                 f"label {min(own)} is out of range",
-                f"the network has labels 0 to {len(other) - 1}",
+                f"{self._labels_known} 0 to {len(other) - 1}",
             )
 
     def _labels(self, node: Expression) -> dict[int, Cases]:
@@ -423,7 +423,11 @@ class ClaimReader:
 
     def label_of(self, node: Expression, labels: int) -> int:
         """Return a label below ``labels``."""
-        return self._whole(node, labels, "label", "the network has labels")
+        return self._whole(node, labels, "label", self._labels_known)
+
+    @property
+    def _labels_known(self) -> str:
+        return f"the {'trees have' if self.is_trees else 'network has'} labels"
 
     def _whole(self, node: Expression, count: int, what: str, known: str) -> int:
         number = self.resolver.number(node)

@@ -325,7 +325,7 @@ class Decision:
         removed = {name: row for name, _, row in known}
         manifests = dict(asked.manifests)
         ids = {name: row_id(manifests[name].data, row) for name, row in removed.items()}
-        said = _Named.of(list(manifests.values()))
+        said = Named.of(list(manifests.values()))
         return ExampleRecord(
             points={**points}, scores=scores, labels=labels, members=members, removed=removed,
             words=in_words(points, scores, labels, removed, ids, said),
@@ -335,23 +335,25 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class _Named:
+class Named:
     """Column and label names, for networks trained on one data set."""
 
     manifest: Manifest | None
 
     @staticmethod
-    def of(manifests: list[Manifest]) -> _Named:
-        # Of several families a name could mean another thing in each.
-        return _Named(manifests[0] if len({id(each) for each in manifests}) == 1 else None)
+    def of(manifests: list[Manifest]) -> Named:
+        """Return the names; of several families one could mean another thing in each."""
+        return Named(manifests[0] if len({id(each) for each in manifests}) == 1 else None)
 
     @property
     def features(self) -> tuple[str, ...]:
+        """The names of the features; empty if unknown."""
         facts = self.manifest.data if self.manifest is not None else None
         return facts.features if facts is not None else ()
 
     @property
     def labels(self) -> tuple[str, ...]:
+        """The names of the labels; empty if unknown."""
         facts = self.manifest.data if self.manifest is not None else None
         return facts.labels if facts is not None else ()
 
@@ -398,7 +400,7 @@ def in_words(
     labels: dict[str, int],
     removed: dict[str, int],
     ids: Mapping[str, str] = _NO_IDS,
-    named: _Named = _Named(None),
+    named: Named = Named(None),
 ) -> str:
     """Return a counter-example in a sentence."""
     at = _digits([*points.values()])

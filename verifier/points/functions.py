@@ -69,8 +69,8 @@ def _only_score(reader: ClaimReader, node: Call, application: int) -> int:
     """Return the label whose score is meant where none is named."""
     model = reader.applications[application][0]
     assert isinstance(model, TreeModel), "the type check asks for a label"
-    if len(model.ensemble.base) > 1:
-        many = len(model.ensemble.base)
+    if len(model.whole.base) > 1:
+        many = len(model.whole.base)
         raise reader.resolver.fail(
             node, f"{model.source} has {many} scores", "name one: score(T, x, 0)"
         )

@@ -215,7 +215,7 @@ class GivenPoints:
                     f"{self.place}: column {name!r} is missing{hint(name, table.header)}"
                 )
             cells = table.column(name)
-            if "" in cells and name not in encoding.fills:
+            if "" in cells and name not in {*encoding.fills, *encoding.gaps}:
                 raise DataError(
                     f"{self.at(cells.index(''))}, column {name!r}: the value is missing; "
                     "fill it in, or drop the row"

@@ -34,6 +34,10 @@ class InputReader:
     missing: set[int] = field(default_factory=set)  # features that may also be missing
     _data: dict[Path, NDArray[np.float32]] = field(default_factory=dict, init=False)
 
+    @property
+    def _reads(self) -> str:
+        return "trees read" if self.model == "trees" else f"{self.model} reads"
+
     def read(self, node: Expression) -> Box:
         """Return the set an expression denotes."""
         # A loop, since every feature may be refined by a call of its own.
@@ -148,7 +152,7 @@ class InputReader:
             raise resolver.fail(
                 node,
                 f"{len(known)} bounds for {dimension} features",
-                f"the {self.model} reads {dimension} features; pass one number for all, or "
+                f"the {self._reads} {dimension} features; pass one number for all, or "
                 f"{dimension} numbers",
             )
         return np.asarray(known)
@@ -182,8 +186,7 @@ class InputReader:
             raise self.resolver.fail(
                 at,
                 f"feature {column} is out of range",
-                f"the {self.model} reads {self.dimension} features, numbered 0 to "
-                f"{self.dimension - 1}",
+                f"the {self._reads} {self.dimension} features, numbered 0 to {self.dimension - 1}",
             )
 
     def _add(
@@ -229,8 +232,8 @@ class InputReader:
         if values.shape[1] != self.dimension:
             raise Slip(
                 text.at,
-                f"{path} has {values.shape[1]} features, the {self.model} reads {self.dimension}",
-                f"list the values from the arrays the {self.model} was trained on",
+                f"{path} has {values.shape[1]} features, the {self._reads} {self.dimension}",
+                "list the values from the arrays used for training",
             )
         for column in columns:
             self._refuse_beyond(column, text)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -39,10 +40,14 @@ from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.resolve_names import Resolver
 
 if TYPE_CHECKING:
+    from leaveout.kernel.trees import Ensemble
     from leaveout.models.trees.family import TreeFamily
 
 _LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
 """What is multiplied by scores and features is to stay far from where float64 ends."""
+
+_AT_ONCE = 4
+"""Members of trees kept in memory, for those that are asked of next."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +146,14 @@ class _OfTrees:
 
     def member(self, index: int) -> _TreeMember:
         """Return a member by its position."""
-        ensemble, count = self.family.member(index), len(self.family)
-        return _TreeMember(TreeModel(self.whole.path, ensemble, self.path, index, count))
+        whole, take = self.whole, self._takes
+        count = len(self.family)
+        return _TreeMember(TreeModel(whole.path, whole.whole, self.path, index, count, take))
+
+    @cached_property
+    def _takes(self) -> Callable[[int], Ensemble]:
+        # Only what is searched is in memory: all members' trees together may be far too large.
+        return lru_cache(_AT_ONCE)(self.family.member)
 
 
 @dataclass(frozen=True, eq=False)

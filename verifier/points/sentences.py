@@ -79,7 +79,9 @@ def unit_of(facts: DataFacts | None, column: str) -> str:
     return facts.units.get(column, "") if facts is not None else ""
 
 
-_SHOWN = 12
+SHOWN = 12
+"""Features of a sentence."""
+
 _REASONS = 3
 _ROWS = 12
 """Of a group that are listed."""
@@ -211,16 +213,16 @@ def point_words(manifest: Manifest, x: NDArray[np.float32]) -> str:
         parts.append(f"{cell.name} = {value}{f' {cell.unit}' if cell.unit else ''}")
     if not parts:
         parts = [feature_text(v) for v in x]
-    shown = f"({_join_some(parts, _SHOWN)})"
+    shown = f"({join_some(parts, SHOWN)})"
     encoding = encoding_of(manifest)
     wrong = {} if encoding is None else nearest_record(encoding, x)[1]
     if not wrong:
         return shown
-    why = _join_some([f"{name} is {each}" for name, each in wrong.items()], _REASONS)
+    why = join_some([f"{name} is {each}" for name, each in wrong.items()], _REASONS)
     return f"nearest to {shown}, but not a possible record: {why}"
 
 
-def _join_some(parts: list[str], most: int) -> str:
+def join_some(parts: list[str], most: int) -> str:
     """Return the first parts, and how many more there are."""
     more = f" and {len(parts) - most} more" if len(parts) > most else ""
     return f"{', '.join(parts[:most])}{more}"

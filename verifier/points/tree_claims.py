@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
@@ -16,13 +16,16 @@ from leaveout.arrays import Bools, Floats
 from leaveout.bab import Progress, SearchResult
 from leaveout.bab.forests.ensemble_search import EMPTY, ORDERED, Point, Search, Target, Trail
 from leaveout.deadline import Deadline
-from leaveout.encoders.forests.ensembles import Applied, Sums, encode
+from leaveout.encoders.forests.ensembles import Applied, FeatureError, Sums, encode
 from leaveout.encoders.query import Case, Condition, Form
-from leaveout.errors import LeaveoutError, SpecError
+from leaveout.errors import LeaveoutError
+from leaveout.models.train.encoding import exact_text
 from leaveout.models.trees.model import TreeModel
-from leaveout.verifier.points.decide import Decision, Formulas, in_words, unsearched_result
+from leaveout.specs import Expression, ForAll
+from leaveout.verifier.points.decide import Decision, Formulas, Named, in_words, unsearched_result
 from leaveout.verifier.points.job import Asked, FormulaJob, ProvedTrees, Solved
 from leaveout.verifier.points.leak_statements import names_model
+from leaveout.verifier.points.sentences import SHOWN, join_some
 from leaveout.verifier.records import ExampleRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Kind, Outline, Statement, Subject
@@ -30,14 +33,6 @@ from leaveout.verifier.time_sharing import Clock
 
 _NOTHING = -1e290
 """The bound of a certificate where no point is a counter-example."""
-
-
-@dataclass(frozen=True, eq=False)
-class TreePoint(Point):
-    """A counter-example, with the scores and labels of each application."""
-
-    scores: tuple[Floats, ...]
-    labels: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +95,7 @@ class TreeQuestion:
             "order": order, "pairs": np.array(self.sums.pairs, np.int32).reshape(-1, 2),
         }  # fmt: skip
 
-    def replay(self, points: Sequence[Floats]) -> TreePoint | None:
+    def replay(self, points: Sequence[Floats]) -> Point | None:
         """Return the counter-example at some points, as the models compute it."""
         boxes = self.asked.query.points
         for x, box, own in zip(points, boxes, self.sums.variable, strict=True):
@@ -125,12 +120,7 @@ class TreeQuestion:
                 return None
             values.append(value - self._slack(each, tie=False))
         goal = min(values[: self.goals], default=None)
-        labels = tuple(
-            int(each.model.ensemble.answers(points[each.point][None])[0])
-            for each in self.asked.trees
-        )
-        worst = math.inf if goal is None else _rounded_down(goal)
-        return TreePoint(tuple(points), worst, tuple(scores), labels)
+        return Point(tuple(points), math.inf if goal is None else _rounded_down(goal))
 
     def _holds(self, condition: Condition, value: Fraction) -> bool:
         """Return whether a condition is met, also where a link rounds."""
@@ -208,11 +198,11 @@ def _refuse_compared(conditions: Sequence[Condition], sums: Sums, missing: Seque
         is_one = len({int(sums.variable[p][i]) for p, i in places}) == 1
         if absent and not (is_one and sum(c for *_, c in each.form.features) == 0.0):
             point, feature = absent[0]
-            raise SpecError(
-                f"feature {feature} may be missing in point {point}, so it cannot be compared; "
-                "leave it out of missing(...), or out of the comparison; where points agree in "
-                "it, give them one set"
-            )
+            raise FeatureError(
+                point, feature, "may be missing, so it cannot be compared",
+                "leave it out of missing(...), or out of the comparison; where points agree in it, "
+                "give them one set",
+            )  # fmt: skip
 
 
 def missing_of(job: FormulaJob) -> list[Bools]:
@@ -278,7 +268,12 @@ class TreeClaims(Formulas):
         certificate, decision = self.context.certificate, self._decision(job, label, clock, None)
         assert isinstance(decision, _TreeDecision)
         decision.certifies = certificate is not None
-        result = decision.result()
+        try:
+            result = decision.result()
+        except FeatureError as error:
+            name = job.points[error.point]
+            wrong = f"feature {error.feature} of '{name}' {error.wrong}"
+            raise self.context.resolver.fail(_domain_of(job, name), wrong, error.cure) from None
         clock.interrupted = clock.interrupted or decision.clock.interrupted
         if certificate is not None and result.verdict != "refuted":
             name = result.name if label is None else f"{result.name}, label {label}"
@@ -290,6 +285,17 @@ class TreeClaims(Formulas):
                     [replace(each, name=_name_of(name, each)) for each in decision.proved]
                 )
         return result
+
+
+def _domain_of(job: FormulaJob, point: str) -> Expression:
+    """Return the set of a point, as the specification has it."""
+    claim: Expression = job.statement.claim
+    while isinstance(claim, ForAll):
+        for binder in claim.binders:
+            if binder.name == point:
+                return binder.domain
+        claim = claim.body
+    return claim
 
 
 def _name_of(name: str, proved: ProvedTrees) -> str:
@@ -306,7 +312,7 @@ class _TreeDecision(Decision):
         self.proved: list[ProvedTrees] = []
         self.unproved: list[str] = []
 
-    def solve(self, asked: Asked, floor: float) -> SearchResult[TreePoint]:
+    def solve(self, asked: Asked, floor: float) -> SearchResult[Point]:
         if not asked.cases:
             self.clock.skip(1)
             return self.take(asked, unsearched_result(-math.inf, closed=True))
@@ -315,7 +321,7 @@ class _TreeDecision(Decision):
             return self.take(asked, unsearched_result(math.inf, closed=False))
         missing = missing_of(self.job)
         deadline, begun = Deadline.after(share), time.perf_counter()
-        best: SearchResult[TreePoint] | None = None
+        best: SearchResult[Point] | None = None
         proofs: list[tuple[TreeQuestion, Trail]] = []
         for number, case in enumerate(asked.cases):
             question = TreeQuestion.of(asked, case, missing)
@@ -347,7 +353,7 @@ class _TreeDecision(Decision):
         return self.take(asked, replace(best, seconds=time.perf_counter() - begun))
 
     def _prove(
-        self, asked: Asked, found: SearchResult[TreePoint],
+        self, asked: Asked, found: SearchResult[Point],
         proofs: Sequence[tuple[TreeQuestion, Trail]],
     ) -> None:  # fmt: skip
         """Keep a certificate's claim, or why there is none."""
@@ -383,13 +389,7 @@ class _TreeDecision(Decision):
             name: tuple(float(v) for v in point)
             for name, point in zip(self.job.points, found.points, strict=True)
         }
-        pairs = list(zip(asked.trees, found.scores, strict=True))
-        scores = {each.name: _by_label(each.model, score) for each, score in pairs}
-        labels = {
-            each.name: label
-            for each, label in zip(asked.trees, found.labels, strict=True)
-            if each.model.is_classifier
-        }
+        scores, labels = answers_at(asked, found.points)
         removed = {name: row for name, _, row in asked.members}
         told = {
             name: tuple(None if math.isnan(v) else v for v in point)
@@ -398,9 +398,53 @@ class _TreeDecision(Decision):
         return ExampleRecord(
             points=told, scores=scores, labels=labels,
             features=asked.trees[0].model.ensemble.names,
-            words=in_words(points, scores, labels, removed),
+            words=in_words(points, scores, labels, removed, named=_Features.find(asked, points)),
             members={name: index for name, index, _ in asked.members}, removed=removed,
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Features(Named):
+    """Features of points by name: those that differ first, then those asked most often."""
+
+    names: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
+
+    @classmethod
+    def find(cls, asked: Asked, points: Mapping[str, tuple[float, ...]]) -> _Features:
+        """Return what decides at points."""
+        ensembles = [each.model.ensemble for each in asked.trees]
+        count, names = ensembles[0].features, ensembles[0].names
+        sizes = {count, *(each.features for each in ensembles), *map(len, points.values())}
+        if len(sizes) > 1 or not (names or count > SHOWN):
+            return cls(None)
+        times = np.zeros(count, np.int64)
+        for each in ensembles:
+            times += np.bincount(each.nodes.feature[each.nodes.feature >= 0], minlength=count)
+        columns = zip(*points.values(), strict=True)
+        same = np.array([len({*map(str, each)}) == 1 for each in columns])
+        order = np.lexsort((-times, same))
+        decides = (times[order] > 0) | ~same[order]
+        names = names or tuple(f"feature {at}" for at in range(count))
+        return cls(None, names, tuple(order[decides].tolist()))
+
+    def point(self, values: tuple[float, ...], digits: int) -> str:
+        """Return what decides, with all its digits."""
+        texts = ["missing" if math.isnan(each) else exact_text(each) for each in values]
+        named = [f"{self.names[at]} = {texts[at]}" for at in self.order]
+        return f"({join_some(named or texts, SHOWN)})"
+
+
+def answers_at(
+    asked: Asked, points: Sequence[Floats]
+) -> tuple[dict[str, tuple[float, ...]], dict[str, int]]:
+    """Return the scores, and the labels, of each application at points."""
+    at = [(each.name, each.model, points[each.point][None]) for each in asked.trees]
+    scores = {name: _by_label(model, model.ensemble.scores(x)[0]) for name, model, x in at}
+    labels = {
+        name: int(model.ensemble.answers(x)[0]) for name, model, x in at if model.is_classifier
+    }
+    return scores, labels
 
 
 def _by_label(model: TreeModel, scores: Floats) -> tuple[float, ...]:
@@ -409,7 +453,7 @@ def _by_label(model: TreeModel, scores: Floats) -> tuple[float, ...]:
     return tuple(each if isinstance(each, float) else float(scores[each]) for each in places)
 
 
-def _worse(one: SearchResult[TreePoint], other: SearchResult[TreePoint]) -> SearchResult[TreePoint]:
+def _worse(one: SearchResult[Point], other: SearchResult[Point]) -> SearchResult[Point]:
     """Return what two cases say together."""
     best = one if one.lower >= other.lower and one.witness is not None else other
     if best.witness is None:

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.errors import ForestError
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import FORESTS, ForestColumns
 from leaveout.models.forest.folders.folder import ForestFolder
@@ -142,10 +141,7 @@ def train_forest(
     """
     began = time.monotonic()
     target = Path(directory)
-    if not 0 <= test_share < 1:
-        raise ForestError(
-            f"--test-share {test_share:g}: expected a number of at least 0 and below 1"
-        )
+    FORESTS.expect_share(test_share)
     refuse_taken(FORESTS, target)
     data = read_forest_data(Path(source), label, identity, units, reading)
     settings = DareForestClassifier(50, max_depth=10, random_state=0) if forest is None else forest
