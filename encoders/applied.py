@@ -235,7 +235,7 @@ def _is_exact(size: Floats, bit: Integers) -> NDArray[np.bool_]:
 
 def _propagate_ends(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -> _Ends:
     """Propagate ends through a linear operator."""
-    width = sums.constant.size
+    width = sums.constant.shape[-1]
     unknown = np.full(width, np.inf)
     if ends.joined and ends.low is not None:
         ends = _Ends.of(ends.lower, ends.upper)

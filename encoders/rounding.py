@@ -69,7 +69,7 @@ class Sums:
     """The sums of products of a linear operator."""
 
     sides: Matrices  # positive and negative parts, or both in one: shape (2 or 1, inputs, outputs)
-    constant: Floats  # shape (outputs,)
+    constant: Floats  # of each side, shape (2 or 1, outputs)
     rounds: bool  # whether it does more than move numbers
     chain: Chain  # including the linear operators before it
     folded: bool  # whether a runtime may fold it into one before it
@@ -195,6 +195,7 @@ def _largest(
     step = max(1, min(_CHUNK, _NUMBERS // max(1, operator.entries(shape, graph.shapes))))
     sides, constant, regrouped = np.zeros(1), np.zeros(1), 1.0
     matrices: Matrices = sides
+    after = operator.shape_after(shape, graph.shapes)
     for start in range(0, count, step):
         chunk = {name: parameters[name][start : start + step] for name in graph.parameters}
         constants = stacked_constants(graph, chunk)
@@ -204,14 +205,19 @@ def _largest(
         most = stored.max(axis=0), -stored.min(axis=0)
         found = np.stack(most if signed else [np.maximum(*most)])
         sides = np.maximum(found, sides, out=found)
-        fixed = operator.constant_magnitude(shape, constants).max(axis=0).reshape(-1)
+        size = operator.constant_magnitude(shape, constants)
+        if signed:
+            # Positive and negative terms: their sum is the size, their difference the constant.
+            own = operator.apply(np.zeros((1, 1, *shape)), constants, True)[:, 0]
+            size = np.maximum(np.stack([size + own, size - own]), 0.0) / 2
+        fixed = size.max(axis=-1 - len(after)).reshape(2 if signed else 1, -1)
         constant = np.maximum(constant, fixed)
         regrouped = max(regrouped, operator.regrouping_bound(constants))
     if isinstance(matrices, Sparse):
         matrices = Sparse(matrices.starts, matrices.columns, sides, matrices.width)
     else:
         matrices = sides
-    return matrices, constant, operator.shape_after(shape, graph.shapes), regrouped
+    return matrices, constant, after, regrouped
 
 
 def _shift(

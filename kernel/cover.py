@@ -35,7 +35,7 @@ from .networks import (
     positive,
     take,
 )
-from .numbers import UNIT, Floats, Rejected, gamma, need
+from .numbers import CROSSED, UNIT, Floats, Rejected, gamma, need
 from .rows import Rows
 from .values import Arrays, Ask, hint, question
 
@@ -235,7 +235,7 @@ class Nodes:
         At the far end of feature i the form is at most its maximum less ``|slope| times the way``.
         """
         top = largest(slopes[:, None], constant[:, None], self.lower, self.upper)[:, 0]
-        self.alive &= ~(some & (top < 0))
+        self.alive &= ~(some & (top < -CROSSED))
         low, high, steep = self.lower, self.upper, np.abs(slopes)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             keep = positive(top)[:, None] / steep * (1 + 4 * UNIT)
@@ -277,9 +277,15 @@ class Nodes:
             np.copyto(p, np.minimum(p, positive(over_d)), where=true)
             np.copyto(q, np.minimum(q, positive(-below)), where=true)
             here = self.phase[:, at]
-            gone = (low > high) | (below > over_d)
-            gone |= ((here > 0) & (high < -p)) | ((here < 0) & (low > q))
+            gone = (low > high + CROSSED) | (below > over_d + CROSSED)
+            gone |= ((here > 0) & (high < -p - CROSSED)) | ((here < 0) & (low > q + CROSSED))
             self.alive &= ~gone.any(1)
+            # What underflow made to cross is one number.
+            low[...], high[...] = (
+                np.where(here < 0, np.minimum(np.minimum(low, high), q), np.minimum(low, high)),
+                np.where(here > 0, np.maximum(np.maximum(low, high), -p), np.maximum(low, high)),
+            )
+            below[...], over_d[...] = np.minimum(below, over_d), np.maximum(below, over_d)
             need(np.isfinite(known[self.alive]), "numbers out of range")
             known[~self.alive] = net.state[:, at]
             here = np.where(self.alive[:, None], here, 0).astype(np.int8)

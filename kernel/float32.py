@@ -197,9 +197,9 @@ class Rounding:
             terms[k] = 0
             if step.matrix is not None and step.size is not None:
                 plus, minus = positive(step.matrix), positive(-step.matrix)
-                fixed = step.size[self._which if len(step.size) > 1 else 0]
-                most = self._through(plus, up) + self._through(minus, down) + fixed
-                least = self._through(plus, down) + self._through(minus, up) + fixed
+                added_up, added_down = self._constant_terms(step)
+                most = self._through(plus, up) + self._through(minus, down) + added_up
+                least = self._through(plus, down) + self._through(minus, up) + added_down
                 there = ((up > 0) | (down > 0)).astype(float)
                 count = self._through((step.matrix != 0).astype(float), there)
                 run = runs.get(first) or _Fused(first)
@@ -270,6 +270,13 @@ class Rounding:
                     (less, more) if known is None else (known[0] + less, known[1] + more)
                 )
         return total
+
+    def _constant_terms(self, step: Step) -> tuple[Floats, Floats]:
+        """Return the sums of a constant's positive and negative terms: their sum is its size."""
+        assert step.size is not None and step.constant is not None
+        size = step.size[self._which if len(step.size) > 1 else 0]
+        constant = step.constant[self._which if len(step.constant) > 1 else 0]
+        return positive(size + constant) / 2, positive(size - constant) / 2
 
     def _through(self, matrix: Floats, values: Floats) -> Floats:
         if len(matrix) == 1:

@@ -23,6 +23,9 @@ EXP = 16.0 * UNIT
 TINY = 2.0**-1000
 """Far above what underflow can lose in a sum that is told."""
 
+CROSSED = 2.0**-332
+"""Bounds that cross by no more may do so by underflow, which no relative charge covers."""
+
 
 def need(holds: Any, what: str) -> None:
     """Raise unless everything holds; what is no number does not."""

@@ -13,6 +13,7 @@ import numpy as np
 
 from leaveout.arrays import Floats
 from leaveout.bab.native.kernels.pair_bounds import (
+    UNDERFLOW,
     add_cut,
     best_pair,
     best_z,
@@ -25,7 +26,7 @@ from leaveout.bab.native.kernels.pair_bounds import (
 )
 
 EDGE = 1e-9
-"""Bounds that cross by at most this relative amount do not exclude a node."""
+"""Bounds that cross by at most this relative amount, or by underflow, do not exclude a node."""
 
 
 @jit_function
@@ -264,7 +265,7 @@ def is_crossed(low: float, high: float) -> bool:
     """Return whether bounds cross by more than a checker's rounding can explain."""
     if high == -np.inf or low == np.inf:
         return True
-    return low - high > EDGE * (abs(low) + abs(high))
+    return low - high > EDGE * (abs(low) + abs(high)) + UNDERFLOW
 
 
 @jit_function

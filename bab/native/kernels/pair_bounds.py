@@ -190,6 +190,9 @@ ROUNDS = 3
 SORTED = 64
 """Steps up to this many are sorted; more are only parted around the one that is sought."""
 
+UNDERFLOW = 1e-100
+"""Values below 0 by no more may be so by underflow alone."""
+
 FLAT = 1e-4
 """Half-spaces violated by a smaller share of their width do not count as violated.
 
@@ -343,7 +346,7 @@ def largest(form: Floats, constant: float, lower: Floats, upper: Floats, cuts: A
                 found += 1
         small = FLAT * cuts.width[chosen]
         t, slope = turning_step(at, order, found, row, lower, upper, slope, -small)
-        if slope < -small:
+        if slope < -small - UNDERFLOW:
             # The box does not meet the half-space.
             return -np.inf
         constant += t * (cuts.shift[chosen] + cuts.pads[chosen])

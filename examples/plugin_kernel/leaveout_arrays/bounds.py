@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.kernels.interface import Layout
 from leaveout.bab.native.kernels.neuron_bounds import EDGE
-from leaveout.bab.native.kernels.pair_bounds import CANCELLED, EQUAL_AREAS, FLAT, ROUNDS
+from leaveout.bab.native.kernels.pair_bounds import (
+    CANCELLED,
+    EQUAL_AREAS,
+    FLAT,
+    ROUNDS,
+    UNDERFLOW,
+)
 from leaveout.errors import SolverError
 
 
@@ -486,7 +492,8 @@ def tighten(nodes: Nodes, differs: bool, cuts: Cuts) -> Array:
 
 def _is_crossed(xp: Any, low: Array, high: Array) -> Array:
     """Return whether bounds cross by more than a checker's rounding may differ."""
-    return (high == -xp.inf) | (low == xp.inf) | (low - high > EDGE * (abs(low) + abs(high)))
+    apart = EDGE * (abs(low) + abs(high)) + UNDERFLOW
+    return (high == -xp.inf) | (low == xp.inf) | (low - high > apart)
 
 
 def _bounds(nodes: Nodes, layer: int, differs: bool) -> tuple[Array, Array, Array]:
