@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.models.matrices import Matrices, Sparse
+from leaveout.models.matrices import Matrices, Sparse, scale
 from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes, number_inputs
 
 
@@ -46,7 +46,8 @@ class Gemm(Affine):
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
         """See `Affine.matrix`."""
         weight = constants[self.weight]
-        return self.alpha * (weight if self.transposed else weight.transpose(0, 2, 1))
+        matrix = _without_zeros(weight if self.transposed else weight.transpose(0, 2, 1))
+        return matrix if self.alpha == 1.0 else scale(matrix, self.alpha)
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.entries`."""
@@ -100,7 +101,7 @@ class MatMul(Affine):
         """See `Affine.matrix`."""
         weight = constants[self.weight].transpose(0, 2, 1)
         if len(shape) == 1:
-            return weight
+            return _without_zeros(weight)
         places = number_inputs(shape).reshape(-1, 1, shape[-1]) - 1
         count, outputs = len(places), weight.shape[1]
         return Sparse.of_taps(
@@ -126,6 +127,25 @@ class MatMul(Affine):
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`: a product and the sums."""
         return shape[-1] + 1
+
+
+_LARGE = 2**20
+"""Matrices of at least this many numbers are kept as their entries ..."""
+_FILLED = 2**-4
+"""... if at most this share of them is not zero, as where layers only pick and add."""
+
+
+def _without_zeros(matrix: Floats) -> Matrices:
+    """Return the matrices of ``m`` networks, as entries if almost all numbers are zero in all."""
+    _, rows, columns = matrix.shape
+    if rows * columns < _LARGE:
+        return matrix
+    some = (matrix != 0).any(axis=0)
+    if np.count_nonzero(some) > _FILLED * some.size:
+        return matrix
+    row, column = np.nonzero(some)
+    starts = np.searchsorted(row, np.arange(rows + 1))
+    return Sparse(starts, column, np.ascontiguousarray(matrix[:, row, column]), columns)
 
 
 def _matrix(shape: Shape) -> Shape:

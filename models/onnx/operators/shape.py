@@ -138,6 +138,34 @@ class Take(Affine):
 
 
 @dataclass(frozen=True)
+class Pick(Affine):
+    """Selected numbers of the whole sample, in a given order: Resize, Tile, Expand and others."""
+
+    places: tuple[int, ...]  # positions in the flattened sample, from 0; may repeat
+    shape: Shape  # shape of one sample afterwards
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        flat = values.reshape(*values.shape[:2], -1)
+        return np.asarray(flat[:, :, list(self.places)].reshape(*values.shape[:2], *self.shape))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if max(self.places) >= math.prod(shape) or len(self.places) != math.prod(self.shape):
+            raise ValueError(f"{['batch', *shape]} has no {1 + max(self.places)} numbers to pick")
+        return self.shape
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0
+
+
+@dataclass(frozen=True)
 class BesideZero(Affine):
     """Two scores from one number: 0 and the number."""
 
