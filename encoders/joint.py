@@ -15,7 +15,7 @@ from leaveout.arrays import Floats
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
 from leaveout.models.graph import Layer, Stack
-from leaveout.models.matrices import Sparse, add, compose, dense, settle
+from leaveout.models.matrices import Sparse, add, compose, dense, settle, without_zeros
 
 Members = NDArray[np.int64]
 
@@ -123,6 +123,8 @@ def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
     applications = query.applications
     stacks = [_on_joint(each.network.stack, points[each.point]) for each in applications]
     plain = [a for a, each in enumerate(applications) if each.family is None]
+    if len(stacks) == len(plain) == 1:
+        stacks = [_without_zeros(stacks[0])]
     if len(stacks) == 2 and plain and not apart and _alike(stacks[0], stacks[1]):
         # The second network is the member, or else the second application.
         first = plain[0]
@@ -221,6 +223,14 @@ def _on_joint(stack: Stack, point: Sparse) -> Stack:
             weights[0] = settle(compose(weights[0], point), len(stack))
         layers.append(Layer(weights, layer.bias))
     return Stack(point.width, tuple(layers))
+
+
+def _without_zeros(stack: Stack) -> Stack:
+    layers = [
+        Layer({s: without_zeros(w) for s, w in layer.weights.items()}, layer.bias)
+        for layer in stack.layers
+    ]
+    return Stack(stack.inputs, tuple(layers))
 
 
 def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:

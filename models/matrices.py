@@ -205,6 +205,26 @@ def settle(matrices: Matrices, m: int) -> Matrices:
     return np.ascontiguousarray(np.broadcast_to(matrices, (m, rows, columns)))
 
 
+_LARGE, _FEW = 2**20, 2**-4
+"""Arrays of at least this many numbers, of which at most this share is not 0, can be entries."""
+
+
+def without_zeros(matrices: Matrices) -> Matrices:
+    """Return the matrices as entries if almost all numbers are 0, as where layers only pick.
+
+    The places then depend on the numbers, so other networks may have other ones.
+    """
+    _, rows, columns = matrices.shape
+    if isinstance(matrices, Sparse) or rows * columns < _LARGE:
+        return matrices
+    some = (matrices != 0).any(axis=0)
+    if np.count_nonzero(some) > _FEW * some.size:
+        return matrices
+    row, column = np.nonzero(some)
+    starts = np.searchsorted(row, np.arange(rows + 1))
+    return Sparse(starts, column, np.ascontiguousarray(matrices[:, row, column]), columns)
+
+
 def compose(second: Matrices, first: Matrices) -> Matrices:
     """Return ``second @ first`` for each network."""
     if not isinstance(first, Sparse) and not isinstance(second, Sparse):

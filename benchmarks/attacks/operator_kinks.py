@@ -121,6 +121,52 @@ def _global_max(d: Draft) -> None:
     d.node("GlobalMaxPool", [], {}, (d.shape[0], *(1,) * (len(d.shape) - 1)))
 
 
+def _tile(d: Draft) -> None:
+    repeats = d.rng.integers(1, 3, size=len(d.shape)).tolist()
+    shape = tuple(n * k for n, k in zip(d.shape, repeats, strict=True))
+    d.node("Tile", [d.constant(np.asarray([1, *repeats]), "int64")], {}, shape)
+
+
+def _resize(d: Draft) -> None:
+    factors = d.rng.integers(1, 3, size=len(d.shape)).tolist()
+    shape = tuple(n * k for n, k in zip(d.shape, factors, strict=True))
+    if d.opset < 9:
+        d.node("Identity", [], {}, d.shape)
+        return
+    scales = d.constant(np.asarray([1, *factors], np.float32))
+    if d.opset < 11:
+        d.node("Upsample" if d.opset == 9 else "Resize", [scales], {"mode": "nearest"}, shape)
+        return
+    modes = ["asymmetric", "half_pixel", "align_corners"]
+    near = ["floor", "ceil", "round_prefer_floor"]
+    roi = "" if d.opset >= 13 else d.constant(np.zeros(0, np.float32))
+    given = d.some(coordinate_transformation_mode=modes, nearest_mode=near)
+    d.node("Resize", [roi, scales], given, shape)
+
+
+def _conv_transpose(d: Draft) -> None:
+    rank = len(d.shape) - 1
+    kernel = [int(d.rng.integers(1, 4)) for _ in range(rank)]
+    strides = [int(d.rng.integers(1, 3)) for _ in range(rank)]
+    more = [int(d.rng.integers(0, s)) for s in strides]
+    pads = [int(d.rng.integers(0, (k + 1) // 2)) for k in kernel * 2]
+    groups = int(d.rng.choice([n for n in (1, 2) if d.shape[0] % n == 0]))
+    ends = zip(d.shape[1:], kernel, strides, more, pads[:rank], pads[rank:], strict=True)
+    spatial = tuple(s * (n - 1) + m + k - a - b for n, k, s, m, a, b in ends)
+    attributes = {"strides": strides, "pads": pads, "output_padding": more, "group": groups}
+    rest = [d.weights(d.shape[0], 2, *kernel), *([d.weights(2 * groups)] * int(d.rng.integers(2)))]
+    d.node("ConvTranspose", rest, attributes, (2 * groups, *spatial))
+
+
+def _left(d: Draft) -> None:
+    out = int(d.rng.integers(2, 5))
+    if len(d.shape) < 2:
+        d.node("MatMul", [d.weights(1, d.shape[0])], {}, (out,), 1)
+        return
+    rest = [d.weights(out, d.shape[-2])]
+    d.node("MatMul", rest, {}, (*d.shape[:-2], out, d.shape[-1]), 1)
+
+
 ANYWHERE = {
     "LeakyRelu": _leaky,
     "PRelu": _slopes,
@@ -133,6 +179,13 @@ ANYWHERE = {
     "Slice": _slice,
     "Pad": _pad,
     "Concat": _concat,
+    "Tile": _tile,
+    "Resize": _resize,
+    "MatMul on the left": _left,
 }
 """By ONNX operator; a shape of one axis at least."""
-SPATIAL = {"MaxPool": _max_pool, "GlobalMaxPool": _global_max}
+SPATIAL = {
+    "MaxPool": _max_pool,
+    "GlobalMaxPool": _global_max,
+    "ConvTranspose": _conv_transpose,
+}

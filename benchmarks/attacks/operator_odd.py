@@ -16,7 +16,7 @@ __all__ = ["odd"]
 
 Rng = np.random.Generator
 
-_HUGE = [300_000, 2**31, 2**31 - 1, 2**40, 2**62, 10**9]
+_HUGE = [300_000_000, 2**31, 2**31 - 1, 2**40, 2**62, 10**9]
 _VALUES: list[Any] = [
     0, 1, 2, -1, -2, 7, 2**31, 2**62, -(2**62), 0.0, 1.5, -1.0, 1e-45, 3e38, "nan", "inf",
     "", "SAME_UPPER", "VALID", "x", [], [0], [1], [2, 2], [-1, -1], [0, 0], [1, 1, 1, 1],
@@ -128,7 +128,9 @@ def _input_shape(rng: Rng, case: Case) -> None:
     elif turn == 3:
         shape.append(_pick(rng, [1, 2, *_HUGE]))
     elif turn == 4:
-        case["inputs"][0][2] = _pick(rng, [None, [], ["n"], ["n", 2**31, 2**31], ["n", 300_000]])
+        case["inputs"][0][2] = _pick(
+            rng, [None, [], ["n"], ["n", 2**31, 2**31], ["n", 300_000_000]]
+        )
     else:
         case["inputs"][0][1] = _pick(rng, TYPES)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from leaveout.models.graph import Graph, Stack
 from leaveout.models.lowering import lower
 from leaveout.models.onnx.operator_check import check_operators
 from leaveout.models.onnx.reader import read_graph
+from leaveout.models.onnx.repairs import repair_model
 from leaveout.models.onnx.signature import architecture_hash
 from leaveout.models.onnx.values import read_parameters, refuse_other_files, take_in
 from leaveout.models.replay import Runner, session, with_parameters
@@ -468,10 +469,11 @@ def load_network(path: Path | str) -> Network:
     return network_from_bytes(_read(source), str(source), beside=source)
 
 
-def network_from(model: onnx.ModelProto, source: str) -> Network:
+def network_from(model: onnx.ModelProto, source: str, notes: Sequence[str] = ()) -> Network:
     """Wrap a model already in memory, without checking it against onnxruntime."""
-    found = prepare_model(model, source)
-    graph = read_graph(found.model, source, found.notes)
+    repaired, more = repair_model(model)
+    found = prepare_model(repaired, source)
+    graph = read_graph(found.model, source, (*notes, *more, *found.notes))
     if found.columns not in {0, graph.labels}:
         raise ModelError(
             f"{source}: it outputs {found.columns} of the {graph.labels} columns of its scores; "
@@ -487,6 +489,7 @@ def network_from_bytes(content: bytes, source: str, beside: Path | None = None) 
         if beside is not None:
             take_in(model, beside)
         refuse_other_files(model, source)
+        model, notes = repair_model(model)
         onnx.checker.check_model(model)
     except (DecodeError, onnx.checker.ValidationError, ValueError) as error:
         line = (str(error).strip().splitlines() or ["damaged"])[0].rstrip(".")
@@ -494,7 +497,7 @@ def network_from_bytes(content: bytes, source: str, beside: Path | None = None) 
             f"{source}: not a valid ONNX model: {line}; export one, e.g. with torch.onnx.export "
             "(a torch checkpoint is not one), and copy it completely"
         ) from None
-    network = network_from(model, source)
+    network = network_from(model, source, notes)
     check_against_onnxruntime(network)
     return network
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from leaveout.models.onnx.folding import moves
 from leaveout.models.onnx.operators import Operator, Shape
 from leaveout.models.onnx.operators.shape import Identity, Permute, Place, Reduce, Reshape, Take
-from leaveout.models.onnx.operators.window import AveragePool, Conv, Window
+from leaveout.models.onnx.operators.window import AveragePool, Conv, ConvTranspose, Window
 from leaveout.models.onnx.use import BATCH, UnsupportedError, Use
 
 _FAR = 2**31 - 1
@@ -17,7 +19,9 @@ _FAR = 2**31 - 1
 
 
 def slices(use: Use) -> Operator:
-    """Read Slice along one axis; along others, it must take everything."""
+    """Read Slice."""
+    if use.bare:
+        return moves(use)
     starts, ends = use.integers(1, "starts") or [], use.integers(2, "ends") or []
     axes = use.integers(3, "axes") or list(range(len(starts)))
     steps = use.integers(4, "steps") or [1] * len(starts)
@@ -33,18 +37,15 @@ def slices(use: Use) -> Operator:
         if places != tuple(range(size)):
             found.append(Take(at, places))
     if len(found) > 1:
-        raise UnsupportedError("it slices along several axes; slice along one after the other")
+        return moves(use)
     return found[0] if found else Identity()
 
 
 def gather(use: Use) -> Operator:
     """Read Gather of constant indices along one axis."""
-    name = use.constant(1)
-    places = use.values[name]
-    if places.ndim > 1:
-        raise UnsupportedError(
-            f"input 1 ({name!r}) has {places.ndim} axes; only a list is supported"
-        )
+    places = use.values[use.constant(1)]
+    if use.bare or places.ndim > 1:
+        return moves(use)
     axis = use.axis(int(use.attribute("axis", 0)))
     size = use.shape[axis - 1]
     listed = [int(i) for i in places.reshape(-1)]
@@ -142,6 +143,24 @@ def conv(use: Use) -> Operator:
     return Conv(weight, use.constant(2), window_of(use, kernel), int(use.attribute("group", 1)))
 
 
+def conv_transpose(use: Use) -> Operator:
+    """Read ConvTranspose with explicit padding."""
+    weight, rank = use.constant(1), len(use.shape) - 1
+    kernel = tuple(use.attribute("kernel_shape", use.values[weight].shape[2:]))
+    window = window_of(use, kernel)
+    more = tuple(use.attribute("output_padding", (0,) * rank))
+    sizes = [kernel, window.strides, window.dilations, more, window.pads[::2]]
+    if rank not in {1, 2} or {len(each) for each in sizes} != {rank}:
+        raise UnsupportedError(
+            f"kernel_shape, strides, dilations, pads and output_padding must fit {rank} spatial "
+            "axes, and only one and two are supported"
+        )
+    if window.auto_pad not in {"NOTSET", "VALID"}:
+        raise UnsupportedError(f"auto_pad = {window.auto_pad}; set the pads explicitly")
+    groups = int(use.attribute("group", 1))
+    return ConvTranspose(weight, use.constant(2), replace(window, auto_pad="NOTSET"), more, groups)
+
+
 def average_pool(use: Use) -> Operator:
     """Read AveragePool."""
     if any(n != 1 for n in use.attribute("dilations", ())):
@@ -170,7 +189,8 @@ def fits(window: Window, spatial: Shape) -> bool:
 def flatten(use: Use) -> Operator:
     """Read Flatten."""
     axis = int(use.attribute("axis", 1))
-    if axis != 1 and (use.opset < 11 or axis != -len(use.shape)):
+    whole = {0, -1 - len(use.shape)} if use.alone else set()
+    if axis != 1 and (axis not in {*whole, -len(use.shape)} or (use.opset < 11 and axis < 0)):
         raise UnsupportedError(f"axis = {axis} mixes the samples of a batch; flatten from axis = 1")
     return Reshape((math.prod(use.shape),))
 

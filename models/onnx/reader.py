@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper
 
 from leaveout.errors import ModelError
 from leaveout.models.graph import Graph, Node
 from leaveout.models.lowering import first_flaw
+from leaveout.models.onnx.folding import FOLDED, fold_node
+from leaveout.models.onnx.node_readers import reshape
 from leaveout.models.onnx.operators import Affine, Operator, Relu, Shape, Shapes
 from leaveout.models.onnx.operators.shape import BesideZero, Identity, Permute, Place, Reshape, Take
 from leaveout.models.onnx.rewrites import REWRITES, Draft, Last, Rewrite, rewrite_node
@@ -26,9 +28,8 @@ from leaveout.models.onnx.signature import (
     opset_of,
 )
 from leaveout.models.onnx.table import OPERATORS
-from leaveout.models.onnx.use import BATCH, UnsupportedError, Use
+from leaveout.models.onnx.use import PRODUCT, UnsupportedError, Use
 from leaveout.models.onnx.values import initial_values
-from leaveout.models.replay import one_line, session
 
 _ALIKE = frozenset(
     [
@@ -38,6 +39,7 @@ _ALIKE = frozenset(
         "Clip",
         "Div",
         "Dropout",
+        "Gather",
         "HardSigmoid",
         "Identity",
         "LeakyRelu",
@@ -52,6 +54,7 @@ _ALIKE = frozenset(
         "Shape",
         "Sigmoid",
         "Size",
+        "Slice",
         "Softmax",
         "Sub",
         "Sum",
@@ -71,11 +74,13 @@ def batch_axis(use: Use, bare: Set[str]) -> Operator | None:
         return _read_batch_drop(use, kind)
     if not all(name in bare for name in use.variables):
         raise UnsupportedError(f"it joins data with and without a batch axis; {_CURE}")
-    width = math.prod(use.shape)
     if kind == "Unsqueeze" and use.integers(1, "axes") in ([0], [-2]):
         return Identity()
-    if kind == "Reshape" and use.integers(1, "shape") in ([1, width], [1, -1]):
+    if kind == "Flatten" and use.attribute("axis", 1) in {0, -1}:
         return Identity()
+    listed = (use.integers(1, "shape") or []) if kind == "Reshape" else []
+    if listed[:1] == [1] and listed[1:]:
+        return reshape(replace(use, bare=False, alone=True))
     if kind not in _ALIKE:
         raise UnsupportedError(f"its data has no batch axis; {_CURE}")
     fixed = [name for name in use.proto.input if name and name not in use.shapes]
@@ -102,7 +107,7 @@ _NORMAL = (
     "it divides by a value computed from the data; train with batch normalisation instead "
     "(transformers are not supported: dense layers and convolutions are)"
 )
-_ATTENTION = "it multiplies data by data; train with dense layers, convolutions and ReLU instead"
+_ATTENTION = PRODUCT
 _RECURRENT = (
     "recurrent networks are not supported; train a dense or convolutional one on a window of "
     "the series"
@@ -115,16 +120,12 @@ TREES = (
 )
 _VECTORS = "it is not a network; train MLPClassifier instead"
 _JUMPS = "it is discontinuous; train with ReLU instead"
-_RESIZE = "resizing images inside a network is not supported; resize the data before the network"
+_RESIZE = "sampling images inside a network is not supported; do it before the network"
 _FLOW = "branches and loops are not supported; export one case of the model"
 _NORM = (
     "fold a norm of weights into them before exporting: remove_parametrizations of "
     "torch.nn.utils.parametrize; a norm of the data is not supported: scale the data before the "
     "network"
-)
-_SPREAD = (
-    "broadcasting data over an axis is not supported; repeat it with a first layer, or, if a "
-    "mean is subtracted, standardise the data before the network"
 )
 _SERIES = "the scores must be one tensor; export them as [batch, labels]"
 _TABLE = "indexing by data is not supported; encode categories as one-hot columns"
@@ -141,17 +142,19 @@ _BY_KIND: Mapping[str, str] = {
     "QLinearMatMul QuantizeLinear",
     TREES: "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor",
     _VECTORS: "SVMClassifier SVMRegressor",
-    _JUMPS: "And ArgMax ArgMin Ceil Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod Not Or "
+    _JUMPS: "And ArgMin Ceil Equal Floor Greater GreaterOrEqual Less LessOrEqual Mod Not Or "
     "Round Sign ThresholdedRelu TopK Where Xor",
-    _RESIZE: "Resize Upsample GridSample",
+    _RESIZE: "GridSample",
     _FLOW: "If Loop",
     _NORM: "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceSumSquare",
-    _SPREAD: "Expand Tile",
     _SERIES: "ConcatFromSequence Optional SequenceAt SequenceConstruct SequenceEmpty "
     "SequenceInsert SplitToSequence",
     _TABLE: "Embedding GatherElements GatherND OneHot ScatterElements ScatterND",
 }
 _CURES = {name: text for text, names in _BY_KIND.items() for name in names.split()}
+
+_PRODUCTS = {"MatMul": PRODUCT, "Mul": PRODUCT, "Div": PRODUCT.replace("multiplies", "divides")}
+"""Operators that the network's data may not be both inputs of."""
 
 TELLING = frozenset(
     name
@@ -180,8 +183,8 @@ def with_cure(refusal: str) -> str:
     return refusal if ";" in refusal or ": export" in refusal else f"{refusal}; {_OTHER}"
 
 
-LARGEST = 2**26
-"""Most entries of a network's matrices, 512 MiB in float64."""
+LARGEST = 2**27
+"""Most entries of a network's matrices, 1 GiB in float64."""
 
 
 class Extent:
@@ -217,107 +220,6 @@ class Extent:
             for source in sources
         }
         self.total += width * sum(self._reads[node.output].values())
-
-
-_MOVES = {
-    *("Cast", "Concat", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze"),
-    "Unsqueeze",
-}
-"""Operators that only move whole numbers."""
-
-_ARITHMETIC = {
-    *("Abs", "Add", "And", "Ceil", "Div", "Equal", "Exp", "Floor", "Greater", "GreaterOrEqual"),
-    *("Less", "LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow"),
-    *("Reciprocal", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "Round"),
-    *("Sign", "Sqrt", "Sub", "Where"),
-}
-
-FOLDED = {
-    *_MOVES,
-    *_ARITHMETIC,
-    *("ConstantOfShape", "Expand", "GatherElements", "GatherND", "NonZero", "Pad", "Range"),
-    *("ScatterND", "Shape", "Size", "Tile", "Transpose"),
-}
-"""Operators that can be evaluated on constants: their results depend only on their inputs."""
-
-_LARGEST = 2**26
-"""Most numbers of a constant."""
-_IR = 8
-"""IR version of the models that run single nodes."""
-_WHOLE = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
-
-
-def fold_node(
-    proto: onnx.NodeProto, values: Mapping[str, NDArray[Any]], opset: int, where: str
-) -> list[NDArray[Any]]:
-    """Compute a node whose inputs are constants, none of them parameters."""
-    given = {name: values[name] for name in proto.input if name}
-    if any(_holds_batch(value) for value in given.values()):
-        casts = any(each.name == "to" and each.i not in _WHOLE for each in proto.attribute)
-        if proto.op_type not in _MOVES or casts:
-            raise UnsupportedError(
-                "it computes with the batch size; export with a fixed batch of 1 (without "
-                "dynamic axes)"
-            )
-    if _output_size_bound(proto.op_type, list(given.values())) > _LARGEST:
-        raise UnsupportedError(
-            f"it computes more than {_LARGEST:,} constant numbers; simplify the model"
-        )
-    graph = helper.make_graph(
-        [proto],
-        "constants",
-        [
-            helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
-            )
-            for name, value in given.items()
-        ],
-        [onnx.ValueInfoProto(name=name) for name in proto.output if name],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=_IR)
-    try:
-        found: list[NDArray[Any]] = session(model, where, optimised=False).run(None, given)
-    except ModelError as error:
-        raise UnsupportedError(f"on constants: {str(error).removeprefix(f'{where}: ')}") from None
-    except Exception as error:
-        raise UnsupportedError(f"onnxruntime cannot compute it: {one_line(error)}") from None
-    for value in found:
-        if not isinstance(value, np.ndarray):
-            raise UnsupportedError(
-                "its result is not a tensor; simplify the model before exporting it"
-            )
-        if value.dtype.kind == "f" and not np.isfinite(value).all():
-            raise UnsupportedError("its result contains NaN or infinity; simplify the model")
-    return found
-
-
-def _output_size_bound(kind: str, given: list[NDArray[Any]]) -> int:
-    """Return a bound of the size of a node's output, before running it."""
-    if not given:
-        return 0
-    first, listed = given[0], given[min(1, len(given) - 1)].reshape(-1)
-    if kind in {"ConstantOfShape", "Expand", "Tile"} and listed.dtype.kind == "i":
-        # Sizes or repeat counts.
-        own = 1 if kind == "ConstantOfShape" else first.size
-        return own * math.prod(max(1, abs(int(n))) for n in listed[:64])
-    if kind == "Pad" and listed.dtype.kind == "i":
-        added = sum(abs(int(n)) for n in listed[:64])
-        return math.prod(n + added for n in first.shape)
-    if kind == "Range" and len(given) == 3 and all(value.size == 1 for value in given):
-        start, end, step = (float(value.reshape(-1)[0]) for value in given)
-        return int(min(abs((end - start) / step), 2.0**62)) if step else 0
-    shapes = [value.shape for value in given]
-    try:
-        wide = math.prod(np.broadcast_shapes(*shapes)) if kind in _ARITHMETIC else 0
-    except ValueError:
-        wide = 0
-    # Elements may be selected repeatedly.
-    picked = first.size * given[-1].size if kind in {"Gather", "GatherND"} else 0
-    return max(wide, picked, sum(value.size for value in given))
-
-
-def _holds_batch(value: NDArray[Any]) -> bool:
-    return value.dtype.kind == "i" and bool((value == BATCH).any())
 
 
 def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
@@ -417,18 +319,22 @@ class _Reader:
         if self.extent.total > LARGEST:
             raise ModelError(
                 f"{self.where}: with {what}, the network's matrices have "
-                f"{self.extent.total:.3g} entries; at most {LARGEST:,} (512 MiB) are supported; "
+                f"{self.extent.total:.3g} entries; at most {LARGEST:,} (1 GiB) are supported; "
                 "use smaller inputs, fewer channels or larger strides"
             )
 
     def look_ahead(self, model: onnx.ModelProto) -> None:
         """Refuse unsupported kinds of networks by their characteristic operators."""
+        data = {self.input}
         for proto in model.graph.node:
-            if proto.op_type in TELLING:
+            why = cure(proto.op_type, "") if proto.op_type in TELLING else ""
+            if proto.op_type in _PRODUCTS and data.issuperset(proto.input[:2]):
+                why = _PRODUCTS[proto.op_type]
+            if why:
                 name = proto.name or f"output {next(iter(proto.output), '')}"
-                raise ModelError(
-                    f"{self.where}: node {name!r} ({proto.op_type}): {cure(proto.op_type, '')}"
-                )
+                raise ModelError(f"{self.where}: node {name!r} ({proto.op_type}): {why}")
+            if proto.op_type not in {"Shape", "Size"} and data.intersection(proto.input):
+                data.update(proto.output)
 
     def read(self, proto: onnx.NodeProto) -> None:
         name = proto.name or f"output {next(iter(proto.output), '')}"

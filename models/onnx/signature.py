@@ -52,11 +52,16 @@ def opset_of(model: onnx.ModelProto, where: str) -> int:
 
 
 def only_output(model: onnx.ModelProto, where: str) -> str:
-    """Return the name of the single float32 output."""
+    """Return the name of the single output: float32 scores, or labels by ArgMax."""
     if not model.graph.output:
         raise ModelError(f"{where}: the model has no output; export the scores")
     (item, *others) = model.graph.output
-    if item.type.tensor_type.elem_type not in {
+    makers = {node.output[0]: node for node in model.graph.node if node.output}
+    maker = makers.get(item.name)
+    while maker is not None and maker.op_type in _SHAPES and maker.input:
+        maker = makers.get(maker.input[0])
+    # The labels alone: read as the scores before.
+    if not (maker and maker.op_type == "ArgMax") and item.type.tensor_type.elem_type not in {
         onnx.TensorProto.FLOAT,
         onnx.TensorProto.UNDEFINED,
     }:

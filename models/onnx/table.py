@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from leaveout.models.graph import Join
+from leaveout.models.onnx.folding import moves
 from leaveout.models.onnx.node_readers import (
     average_pool,
     conv,
+    conv_transpose,
     flatten,
     gather,
     pad,
@@ -33,6 +35,7 @@ from leaveout.models.onnx.use import (
     NOT_NEGATIVE,
     PADS,
     POSITIVE,
+    PRODUCT,
     SIZES,
     TRAINING,
     Accepted,
@@ -60,8 +63,7 @@ def _sum(sign: int) -> Callable[[Use], Operator]:
             if use.shapes[left] != use.shapes[right]:
                 raise UnsupportedError(
                     f"it joins tensors of shapes {use.shapes[left]} and {use.shapes[right]}; a "
-                    "residual connection needs equal shapes (if a mean is subtracted: "
-                    "standardise the data before the network)"
+                    "sum needs as many axes of both, of equal size or of size 1"
                 )
             return Join(sign)
         return Shift(right, 1, sign) if use.variables == (left,) else Shift(left, sign, 1)
@@ -71,7 +73,7 @@ def _sum(sign: int) -> Callable[[Use], Operator]:
 
 def _multiply(use: Use) -> Operator:
     if len(use.variables) != 1:
-        raise UnsupportedError("a product of two variable tensors is not affine")
+        raise UnsupportedError(PRODUCT)
     return Scale(next(name for name in use.proto.input if name not in use.shapes), "multiply")
 
 
@@ -96,6 +98,11 @@ _WINDOW = {
     "strides": SIZES,
 }
 
+_NEAREST = Accepted(
+    lambda found: found == "nearest",
+    "only nearest neighbours are copies; resize with mode='nearest', or before the network",
+)
+
 _REDUCTION = {"axes": ANY, "keepdims": FLAG, "noop_with_empty_axes": FLAG}
 
 OPERATORS: Mapping[str, SupportedOperator] = {
@@ -116,10 +123,17 @@ OPERATORS: Mapping[str, SupportedOperator] = {
         trains=True,
     ),
     "Conv": SupportedOperator(conv, ("data", "floats", "floats"), {**_WINDOW, "group": POSITIVE}),
+    "ConvTranspose": SupportedOperator(
+        conv_transpose,
+        ("data", "floats", "floats"),
+        {**_WINDOW, "group": POSITIVE, "output_padding": ANY},
+    ),
+    "DepthToSpace": SupportedOperator(moves, attributes={"blocksize": POSITIVE, "mode": ANY}),
     "Div": SupportedOperator(lambda use: Scale(use.constant(1), "divide"), ("data", "floats")),
     "Dropout": SupportedOperator(
         _dropout, ("data", "floats", "truth"), {"ratio": ANY, "seed": ANY}
     ),
+    "Expand": SupportedOperator(moves, ("data", "integers")),
     "Flatten": SupportedOperator(flatten, attributes={"axis": ANY}),
     "Gemm": SupportedOperator(
         _gemm,
@@ -143,17 +157,35 @@ OPERATORS: Mapping[str, SupportedOperator] = {
     "ReduceSum": SupportedOperator(reduction(mean=False), ("data", "integers"), _REDUCTION),
     "Relu": SupportedOperator(lambda use: Relu()),
     "Reshape": SupportedOperator(reshape, ("data", "integers"), {"allowzero": only(0)}),
+    "Resize": SupportedOperator(
+        moves,
+        ("data", "floats", "floats", "integers"),
+        {
+            "antialias": only(0),
+            "axes": ANY,
+            "coordinate_transformation_mode": ANY,
+            "cubic_coeff_a": ANY,
+            "exclude_outside": ANY,
+            "extrapolation_value": ANY,
+            "keep_aspect_ratio_policy": ANY,
+            "mode": _NEAREST,
+            "nearest_mode": ANY,
+        },
+    ),
     "Slice": SupportedOperator(
         slices,
         ("data", "integers", "integers", "integers", "integers"),
         {"axes": ANY, "ends": ANY, "starts": ANY},
     ),
+    "SpaceToDepth": SupportedOperator(moves, attributes={"blocksize": POSITIVE}),
     "Split": SupportedOperator(
         split, ("data", "integers"), {"axis": ANY, "num_outputs": POSITIVE, "split": ANY}
     ),
     "Squeeze": SupportedOperator(squeeze, ("data", "integers"), {"axes": ANY}),
     "Sub": SupportedOperator(_sum(-1), ("data", "data")),
+    "Tile": SupportedOperator(moves, ("data", "integers")),
     "Transpose": SupportedOperator(transpose, attributes={"perm": ANY}),
     "Unsqueeze": SupportedOperator(unsqueeze, ("data", "integers"), {"axes": ANY}),
+    "Upsample": SupportedOperator(moves, ("data", "floats"), {"mode": _NEAREST}),
 }
 """By ONNX operator type."""

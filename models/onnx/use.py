@@ -152,8 +152,6 @@ class Use:
         """Return the positions of axes among ``rank``, none of them the batch axis."""
         if any(not -rank <= axis < rank for axis in listed):
             raise UnsupportedError(f"axes = {listed} are out of range for a tensor of {rank} axes")
-        if self.opset < 11 and min(listed, default=0) < 0:
-            raise UnsupportedError(f"axes = {listed}; opset {self.opset} counts them from 0")
         found = {axis % rank for axis in listed}
         if len(found) != len(listed):
             raise UnsupportedError(f"axes = {listed} contains an axis twice")
@@ -210,3 +208,4 @@ def why_not(use: Use, inputs: tuple[Kind, ...], attributes: Mapping[str, Accepte
 
 _FLOAT32 = ": export a float32 model (model.float())"
 TRAINING = "it is in training mode; export the model in evaluation mode"
+PRODUCT = "it multiplies data by data; train with dense layers, convolutions and ReLU instead"

@@ -21,7 +21,7 @@ from support.drawn import Drawn
 
 F32 = np.float32
 REWRITTEN = {each.operator for each in REWRITES} - {
-    *("Constant", "Softmax", "LogSoftmax", "Sigmoid", "Shape", "Size")
+    *("ArgMax", "Constant", "Softmax", "LogSoftmax", "Sigmoid", "Shape", "Size")
 }
 """Of those left out nothing is computed of the data."""
 

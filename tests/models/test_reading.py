@@ -123,9 +123,6 @@ REFUSED = {
         helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": np.asarray([-1, 1], np.int64)}
     ),
     "moves the batch axis": _one_node(helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])),
-    "fixed batch": _one_node(
-        helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W}, (32, 3), (32, 2)
-    ),
     "unknown input size": _one_node(
         helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W}, ("n", "d")
     ),

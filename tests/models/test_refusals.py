@@ -62,12 +62,6 @@ def _twice():
     return model
 
 
-def _two_opsets():
-    model = one("Relu")
-    model.opset_import.append(helper.make_opsetid("ai.onnx", 11))
-    return model
-
-
 def _damaged():
     model = one("MatMul", {"W": W})
     model.graph.initializer[0].raw_data = b"123"
@@ -89,7 +83,6 @@ ODD = {
     "unknown attribute": one("Relu", slope=0.1),
     "old opset": one("Add", {"c": W[:, 0]}, opset=6),
     "new opset": one("Relu", opset=26),
-    "two opsets": _two_opsets(),
     "local functions": _function(),
     "sparse initialiser": _sparse(),
     "weights elsewhere": _elsewhere(),

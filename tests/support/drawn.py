@@ -72,11 +72,18 @@ class Drawn:
             self.normal(*bias)
 
     def matmul(self):
-        self.normal(*self.sized((self.shape[-1], 3), (self.shape[-1],), (2, self.shape[-1], 3)))
-        if self.draw(st.booleans()) and self.draw(st.booleans()):
+        if self.draw(st.booleans()):
+            inner = self.shape[-1]
+            self.normal(*self.sized((inner, 3), (inner,), (2, inner, 3), (1, inner, 2)))
+        else:
+            inner = self.shape[-2] if len(self.shape) > 1 else self.shape[0]
+            self.normal(*self.sized((3, inner), (inner,), (2, 3, inner), (1, 2, inner)))
             self.inputs.reverse()
 
     def _elementwise(self):
+        if self.kind in {"Add", "Sub"} and self.draw(st.integers(0, 3)) == 0:
+            self.inputs.append("x/largest")
+            return
         full = (1, *self.shape)
         cut = self.draw(st.integers(0, len(full)))
         shape = [n if self.draw(st.booleans()) else 1 for n in full[cut:]]
@@ -141,6 +148,66 @@ class Drawn:
         if self.draw(st.booleans()):
             self.normal(self.sized(4, 1))
         self.attribute("kernel_shape", kernel, kernel, kernel[:1], [n + 1 for n in kernel])
+
+    def convtranspose(self):
+        rank = self.draw(st.integers(1, 2))
+        self.shape = [self.draw(st.sampled_from([2, 4])), *(3, 4)[:rank]]
+        self._window(rank)
+        if self.draw(st.booleans()):
+            self.attributes.pop("auto_pad", None)
+        group = self.sized(1, 2, 3)
+        if group > 1:
+            self.attributes["group"] = group
+        kernel = [self.draw(st.integers(1, 3)) for _ in range(rank)]
+        self.normal(self.sized(self.shape[0], 3), 2, *kernel)
+        if self.draw(st.booleans()):
+            self.normal(self.sized(2 * group, 1))
+        self.attribute("kernel_shape", kernel, kernel, kernel[:1])
+        self.attribute("output_padding", [0] * rank, [1] * rank, [1] * 3)
+        if self.draw(st.integers(0, 9)) == 0:
+            self.attributes["output_shape"] = [7] * rank
+
+    def resize(self):
+        sizes = [1, *self.shape]
+        factors = [1.0] + [self.sized(2.0, 1.0, 0.5, 1.7, 3.0) for _ in self.shape]
+        self.attribute("mode", "nearest", "nearest", "linear", "cubic")
+        modes = ("asymmetric", "half_pixel", "align_corners", "tf_crop_and_resize")
+        if self.opset >= 11:
+            self.attribute("coordinate_transformation_mode", *modes)
+            self.attribute("nearest_mode", "floor", "ceil", "round_prefer_ceil")
+            self.inputs.append("")
+        if self.opset >= 13 and self.draw(st.booleans()):
+            self.inputs.append("")
+            self.constant(np.asarray([n * self.sized(2, 1, 3) for n in sizes]))
+        else:
+            self.constant(np.asarray(factors, F32))
+
+    def upsample(self):
+        self.opset = self.sized(9, 8, 7)
+        self.attribute("mode", "nearest", "linear")
+        factors = [1.0] + [self.sized(2.0, 1.0, 1.5, 3.0) for _ in self.shape]
+        if self.opset < 9:
+            self.attributes["scales"] = factors
+        else:
+            self.constant(np.asarray(factors, F32))
+
+    def tile(self):
+        first = self.sized(*([1] * 4), 2, 0)
+        self.constant(np.asarray([first, *(self.sized(2, 1, 3) for _ in self.shape)]))
+
+    def expand(self):
+        self.shape = [self.sized(1, n) for n in self.shape]
+        after = [self.sized(n, 3) if n == 1 else n for n in self.shape]
+        self.constant(np.asarray([self.sized(*([1] * 4), 2), *after]))
+
+    def depthtospace(self):
+        self.shape = [self.sized(4, 8, 3), *self.shape[-2:], 1][:3]
+        self.attributes["blocksize"] = self.sized(2, 1)
+        self.attribute("mode", "DCR", "CRD")
+
+    def spacetodepth(self):
+        self.shape = [self.sized(1, 2), self.sized(4, 2, 3), 2]
+        self.attributes["blocksize"] = self.sized(2, 1)
 
     def averagepool(self):
         rank = self.draw(st.integers(1, 2))
@@ -342,6 +409,11 @@ class Drawn:
             helper.make_node(self.kind, self.inputs, self.outputs, **self.attributes),
             helper.make_node("Flatten", ["t"], ["y"]),
         ]
+        if "x/largest" in self.inputs:
+            axes = {"axes": [1]} if self.opset < 18 else {}
+            inputs = ["x", *(["x/axes"] if not axes else [])]
+            self.constants |= {} if axes else {"x/axes": np.asarray([1])}
+            nodes.insert(0, helper.make_node("ReduceMax", inputs, ["x/largest"], **axes))
         graph = helper.make_graph(
             nodes,
             "one",

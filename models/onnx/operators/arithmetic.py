@@ -11,8 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.models.matrices import Matrices, Sparse
-from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes, number_inputs
+from leaveout.models.matrices import Matrices, Sparse, scale
+from leaveout.models.onnx.operators.base import (
+    Affine,
+    Constants,
+    Move,
+    Shape,
+    Shapes,
+    number_inputs,
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,8 @@ class Gemm(Affine):
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
         """See `Affine.matrix`."""
         weight = constants[self.weight]
-        return self.alpha * (weight if self.transposed else weight.transpose(0, 2, 1))
+        matrix = weight if self.transposed else weight.transpose(0, 2, 1)
+        return matrix if self.alpha == 1.0 else scale(matrix, self.alpha)
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.entries`."""
@@ -159,17 +167,12 @@ def _align_axes(constant: Floats, values: Floats) -> Floats:
 
 
 @dataclass(frozen=True)
-class Shift(Affine):
+class Shift(Move):
     """``sign * x + other_sign * constant``."""
 
     constant: str
     sign: int = 1  # 1 or -1
     other_sign: int = 1  # 1 or -1
-
-    @property
-    def exact(self) -> bool:
-        """See `Affine.exact`."""
-        return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
@@ -215,6 +218,10 @@ class Scale(Affine):
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
         """See `Affine.shape_after`."""
         return _broadcast(shape, constants[self.constant])
+
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.entries`."""
+        return math.prod(self.shape_after(shape, constants))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`."""
@@ -266,6 +273,10 @@ class BatchNormalization(Affine):
                     "one number per channel"
                 )
         return shape
+
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.entries`."""
+        return math.prod(self.shape_after(shape, constants))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`.

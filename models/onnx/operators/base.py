@@ -50,13 +50,10 @@ class Affine(Operator, ABC):
         """
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """Return the linear part, shape (m or 1, outputs, inputs), as entries if these are few.
-
-        Here each output is one input, or its negative, or nothing.
-        """
-        marks = number_inputs(shape)
-        moved = self.apply(marks.astype(float), constants, False)[0].reshape(-1, 1)
-        return Sparse.of_taps(np.abs(moved).astype(np.int64) - 1, np.sign(moved)[None], marks.size)
+        """Return the linear part, shape (m or 1, outputs, inputs), as entries if few are not zero."""
+        width = math.prod(shape)
+        columns = self.apply(np.eye(width).reshape(1, width, *shape), constants, False)
+        return columns.reshape(len(columns), width, -1).transpose(0, 2, 1)
 
     @abstractmethod
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
@@ -73,7 +70,7 @@ class Affine(Operator, ABC):
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
         """Return how many numbers `matrix` holds at most."""
-        return math.prod(self.shape_after(shape, constants))
+        return math.prod(shape) * math.prod(self.shape_after(shape, constants))
 
     def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
         """Return which stacked networks have constants that make the map invalid."""
@@ -97,6 +94,25 @@ class Affine(Operator, ABC):
     def regrouping_bound(self, constants: Constants) -> float:
         """Bound products of the operator's own constants that its matrix does not show."""
         return 1.0
+
+
+class Move(Affine):
+    """An operator each of whose outputs is one input, its negative, or nothing, plus a constant."""
+
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """See `Affine.matrix`."""
+        marks = number_inputs(shape)
+        moved = self.apply(marks.astype(float), constants, False)[0].reshape(-1, 1)
+        return Sparse.of_taps(np.abs(moved).astype(np.int64) - 1, np.sign(moved)[None], marks.size)
+
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.entries`."""
+        return math.prod(self.shape_after(shape, constants))
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
 
 
 def number_inputs(shape: Shape) -> Integers:

@@ -11,19 +11,14 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
 from leaveout.models.matrices import Matrices, Sparse
-from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes, number_inputs
+from leaveout.models.onnx.operators.base import Affine, Constants, Move, Shape, Shapes, number_inputs
 
 
 @dataclass(frozen=True)
-class Identity(Affine):
+class Identity(Move):
     """Identity, and Dropout at inference."""
 
     ratio: str = ""
-
-    @property
-    def exact(self) -> bool:
-        """See `Affine.exact`."""
-        return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
@@ -48,15 +43,10 @@ class Identity(Affine):
 
 
 @dataclass(frozen=True)
-class Reshape(Affine):
+class Reshape(Move):
     """Any operator that keeps the order of the elements."""
 
     shape: Shape  # shape of one sample afterwards (no batch axis, no -1)
-
-    @property
-    def exact(self) -> bool:
-        """See `Affine.exact`."""
-        return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
@@ -74,15 +64,10 @@ class Reshape(Affine):
 
 
 @dataclass(frozen=True)
-class Permute(Affine):
+class Permute(Move):
     """Transpose that keeps the batch axis first."""
 
     order: Shape  # ONNX's ``perm`` (its first entry is 0)
-
-    @property
-    def exact(self) -> bool:
-        """See `Affine.exact`."""
-        return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
@@ -103,17 +88,12 @@ class Permute(Affine):
 
 
 @dataclass(frozen=True)
-class Take(Affine):
+class Take(Move):
     """Selected numbers along one axis, in a given order."""
 
     axis: int  # counted with the batch axis, at least 1
     places: tuple[int, ...]  # positions along the axis, from 0; may repeat
     single: bool = False  # whether the axis is dropped; needs a single position
-
-    @property
-    def exact(self) -> bool:
-        """See `Affine.exact`."""
-        return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
@@ -138,13 +118,31 @@ class Take(Affine):
 
 
 @dataclass(frozen=True)
-class BesideZero(Affine):
-    """Two scores from one number: 0 and the number."""
+class Pick(Move):
+    """Selected numbers of the whole sample, in a given order: Resize, Tile, Expand and others."""
 
-    @property
-    def exact(self) -> bool:
-        """See `Affine.exact`."""
-        return True
+    places: tuple[int, ...]  # positions in the flattened sample, from 0; may repeat
+    shape: Shape  # shape of one sample afterwards
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        flat = values.reshape(*values.shape[:2], -1)
+        return np.asarray(flat[:, :, list(self.places)].reshape(*values.shape[:2], *self.shape))
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        if max(self.places) >= math.prod(shape) or len(self.places) != math.prod(self.shape):
+            raise ValueError(f"{['batch', *shape]} has no {1 + max(self.places)} numbers to pick")
+        return self.shape
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`."""
+        return 0
+
+
+@dataclass(frozen=True)
+class BesideZero(Move):
+    """Two scores from one number: 0 and the number."""
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""
@@ -162,16 +160,11 @@ class BesideZero(Affine):
 
 
 @dataclass(frozen=True)
-class Place(Affine):
+class Place(Move):
     """Numbers placed among copies of a constant."""
 
     widths: tuple[tuple[int, int], ...]  # how many before and after, along each axis of a sample
     fill: str = ""  # name of the constant, a single number; empty for 0
-
-    @property
-    def exact(self) -> bool:
-        """See `Affine.exact`."""
-        return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
         """See `Affine.apply`."""

@@ -16,6 +16,8 @@ from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes
 
 _TAPS = 2**12
 """Most positions of a kernel; they are processed one at a time."""
+_PADDED = 2**26
+"""Most places of an image with its padding."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,9 @@ class Window:
             raise ValueError(
                 f"a {list(self.kernel)} kernel; at most {_TAPS} positions are supported"
             )
+        whole = math.prod(n + sum(p) for n, p in zip(spatial, self.padding(spatial), strict=True))
+        if whole > _PADDED:
+            raise ValueError(f"its padded input has {whole:.3g} places; use fewer pads")
         found = tuple(
             (size + sum(pads) - dilation * (kernel - 1) - 1) // stride + 1
             for size, kernel, stride, dilation, pads in zip(
@@ -164,6 +169,82 @@ class Conv(Affine):
     def roundings(self, shape: Shape, constants: Shapes) -> int:
         """See `Affine.roundings`: a product, the sums, the bias."""
         return math.prod(constants[self.weight][1:]) + 2
+
+
+@dataclass(frozen=True)
+class ConvTranspose(Affine):
+    """Transposed convolution: the transposed matrix of a convolution of its output."""
+
+    weight: str  # name of a constant
+    bias: str  # name of a constant; empty if there is none
+    window: Window  # over the output
+    more: Shape  # numbers added at the end of each spatial axis, fewer than the strides
+    groups: int = 1
+
+    @property
+    def exact(self) -> bool:
+        """See `Affine.exact`."""
+        return True
+
+    def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
+        """See `Affine.apply`."""
+        shape = values.shape[2:]
+        after = self.shape_after(shape, {k: constants[k].shape[1:] for k in self._names})
+        rows = values.reshape(*values.shape[:2], -1)
+        found = rows @ self._convolution.matrix(after, constants)
+        found = found.reshape(*found.shape[:2], *after)
+        if biased and self.bias:
+            bias = constants[self.bias]
+            found = found + bias.reshape(len(bias), 1, -1, *(1,) * (len(shape) - 1))
+        return np.asarray(found)
+
+    def matrix(self, shape: Shape, constants: Constants) -> Matrices:
+        """See `Affine.matrix`."""
+        after = self.shape_after(shape, {k: constants[k].shape[1:] for k in self._names})
+        return self._convolution.matrix(after, constants).transpose(0, 2, 1)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self.weight, self.bias) if self.bias else (self.weight,)
+
+    @property
+    def _convolution(self) -> Conv:
+        return Conv(self.weight, "", self.window, self.groups)
+
+    def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
+        """See `Affine.shape_after`."""
+        weight, window, rank = constants[self.weight], self.window, len(shape) - 1
+        outputs = weight[1] * self.groups
+        sizes = tuple(
+            stride * (size - 1) + more + dilation * (kernel - 1) + 1 - before - behind
+            for size, stride, more, dilation, kernel, before, behind in zip(
+                shape[1:],
+                window.strides,
+                self.more,
+                window.dilations,
+                window.kernel,
+                window.pads[:rank],
+                window.pads[rank:],
+                strict=True,
+            )
+        )
+        if min(sizes) < 1 or any(n >= s for n, s in zip(self.more, window.strides, strict=True)):
+            raise ValueError(f"pads = {list(window.pads)} and output_padding = {list(self.more)}")
+        if weight[0] != shape[0]:
+            raise ValueError(f"its weight has shape {list(weight)}, its input {shape[0]} channels")
+        if self.bias and constants[self.bias] != (outputs,):
+            raise ValueError(f"its bias has shape {list(constants[self.bias])}, not [{outputs}]")
+        self._convolution.shape_after((outputs, *sizes), {self.weight: weight})
+        return (outputs, *sizes)
+
+    def entries(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.entries`."""
+        return math.prod(constants[self.weight]) * math.prod(shape[1:])
+
+    def roundings(self, shape: Shape, constants: Shapes) -> int:
+        """See `Affine.roundings`: a product, the sums over channels and taps, the bias."""
+        weight = constants[self.weight]
+        return weight[0] // self.groups * math.prod(weight[2:]) + 2
 
 
 @dataclass(frozen=True)

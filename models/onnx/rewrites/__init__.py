@@ -9,6 +9,7 @@ from leaveout.models.onnx.rewrites.constants import (
     ConstantNode,
     ConstantReshape,
     ConstantTranspose,
+    FinalArgMax,
     FinalLogSoftmax,
     FinalSigmoid,
     FinalSoftmax,
@@ -17,6 +18,7 @@ from leaveout.models.onnx.rewrites.constants import (
     ShapeOf,
     SizeOf,
 )
+from leaveout.models.onnx.rewrites.joins import MatrixProduct, SpreadSum
 from leaveout.models.onnx.rewrites.piecewise import (
     Absolute,
     Clipping,
@@ -46,9 +48,13 @@ REWRITES: tuple[Rewrite, ...] = (
     FinalSoftmax(),
     FinalLogSoftmax(),
     FinalSigmoid(),
+    FinalArgMax(),
     CastToItself(),
     ReshapeWithoutZeros(),
     Negation(),
+    MatrixProduct(),
+    SpreadSum("Add"),
+    SpreadSum("Sub"),
     LeakyRelu(),
     Slopes(),
     Absolute(),

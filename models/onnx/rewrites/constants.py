@@ -259,3 +259,23 @@ class FinalSigmoid(Rewrite):
                 "Hardsigmoid instead"
             )
         return Ending(use.variables[0], f"the final Sigmoid is dropped: {_BEFORE}")
+
+
+class FinalArgMax(Rewrite):
+    """Final ArgMax over the labels; omitted, as the label is that of the largest score."""
+
+    operator = "ArgMax"
+    attributes = accepted_values(axis=ANY, keepdims=FLAG, select_last_index=only(0))
+
+    def visit(self, use: Use, draft: Draft) -> Ending:
+        """See `Rewrite.visit`."""
+        over = {0, -1} if use.bare else {1, -1}
+        last = use.proto.output[0] in draft.last.number
+        if not last or len(use.shape) != 1 or use.attribute("axis", 0) not in over:
+            raise UnsupportedError(
+                "it is discontinuous, and supported only as the last operator, over the labels; "
+                "export the scores before it"
+            )
+        return Ending(
+            use.variables[0], "the final ArgMax is dropped: labels use the scores before it"
+        )

@@ -1,0 +1,134 @@
+"""What is put right in a file before it is read, without changing what onnxruntime computes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from leaveout.models.onnx.signature import DOMAINS, dimensions
+
+_FACTORS = {"Resize", "Upsample"}
+"""Operators whose float inputs describe what they do, and are no weights."""
+
+
+def repair_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[str, ...]]:
+    """Return a model that can be read, and notes for the user; the model itself if it is one.
+
+    Nodes come in order, of several opsets the last counts as for onnxruntime, infinite bounds of
+    Clip are left out, factors of Resize become constants, and a fixed batch becomes any batch.
+    """
+    copy, notes = onnx.ModelProto(), []
+    copy.CopyFrom(model)
+    if _is_unsorted(copy):
+        _sort(copy)
+    own = [item for item in copy.opset_import if item.domain in DOMAINS]
+    for item in own[:-1]:
+        copy.opset_import.remove(item)
+    if len(own) > 1:
+        notes.append(f"of its opsets, the last counts, as for onnxruntime: {own[-1].version}")
+    _drop_bounds(copy)
+    _keep_factors(copy)
+    notes += _free_batch(copy)
+    return (model, ()) if copy == model else (copy, tuple(notes))
+
+
+def _is_unsorted(model: onnx.ModelProto) -> bool:
+    """Return whether a node reads what only a later one computes."""
+    later = {name for node in model.graph.node for name in node.output if name}
+    for node in model.graph.node:
+        if later.intersection(node.input):
+            return True
+        later.difference_update(node.output)
+    return False
+
+
+def _sort(model: onnx.ModelProto) -> None:
+    """Put each node behind those that it reads, otherwise in the order of the file."""
+    import networkx as nx
+
+    nodes = list(model.graph.node)
+    makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(len(nodes)))
+    graph.add_edges_from(
+        (makers[name], i) for i, node in enumerate(nodes) for name in node.input if name in makers
+    )
+    if nx.is_directed_acyclic_graph(graph):
+        del model.graph.node[:]
+        model.graph.node.extend(nodes[i] for i in nx.lexicographical_topological_sort(graph))
+
+
+def _values(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:
+    """Yield the constants that are stored in the file, by name."""
+    for item in model.graph.initializer:
+        yield item.name, item
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Constant" and attribute.name == "value":
+                yield node.output[0], attribute.t
+
+
+def _drop_bounds(model: onnx.ModelProto) -> None:
+    """Leave out bounds of Clip that bound nothing, and their constants."""
+    clips = [node for node in model.graph.node if node.op_type == "Clip" and len(node.input) > 1]
+    names = {name for node in clips for name in node.input[1:]}
+    stored = {name: item for name, item in _values(model) if name in names}
+    dropped = set()
+    for node in clips:
+        for at, far in enumerate((-np.inf, np.inf), 1):
+            name = node.input[at] if at < len(node.input) else ""
+            if name in stored and not stored[name].external_data:
+                value = numpy_helper.to_array(stored[name])
+                if value.dtype == np.float32 and value.size == 1 and value.item() == far:
+                    node.input[at] = ""
+                    dropped.add(name)
+    used = {name for node in model.graph.node for name in node.input}
+    for item in [*model.graph.initializer]:
+        if item.name in dropped - used:
+            model.graph.initializer.remove(item)
+    for node in [*model.graph.node]:
+        if node.op_type == "Constant" and node.output[0] in dropped - used:
+            model.graph.node.remove(node)
+    _forget(model, dropped - used)
+
+
+def _keep_factors(model: onnx.ModelProto) -> None:
+    """Turn the stored factors of Resize into constants: members of a family share them."""
+    names = {
+        name for node in model.graph.node if node.op_type in _FACTORS for name in node.input[1:]
+    }
+    moved = [item for item in model.graph.initializer if item.name in names]
+    nodes = list(model.graph.node)
+    for item in moved:
+        nodes.insert(0, helper.make_node("Constant", [], [item.name], value=item))
+        model.graph.initializer.remove(item)
+    if moved:
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+        _forget(model, {item.name for item in moved})
+
+
+def _forget(model: onnx.ModelProto, names: set[str]) -> None:
+    """Drop inputs of the file that name constants without values."""
+    for item in [*model.graph.input]:
+        if item.name in names:
+            model.graph.input.remove(item)
+
+
+def _free_batch(model: onnx.ModelProto) -> Iterator[str]:
+    """Let batches of any size in where the file is for a fixed one above 1."""
+    stored = {item.name for item in model.graph.initializer}
+    inputs = [item for item in model.graph.input if item.name not in stored]
+    sizes = dimensions(inputs[0]) if len(inputs) == 1 else []
+    batch = sizes[0] if len(sizes) > 1 else None
+    if not batch or batch < 2:
+        return
+    for item in (inputs[0], *model.graph.output):
+        dims = item.type.tensor_type.shape.dim
+        if dims and dims[0].dim_value == batch:
+            dims[0].dim_param = "batch"
+    del model.graph.value_info[:]
+    yield f"it is for batches of {batch}; read as it computes one sample"
