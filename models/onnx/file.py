@@ -17,9 +17,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.errors import ModelError
 from leaveout.files import MODEL, read_whole
-from leaveout.models.graph import Graph, Stack
-from leaveout.models.lowering import lower
+from leaveout.models.graph import Graph, Join, Stack
+from leaveout.models.lowering import lower, stacked_constants
+from leaveout.models.matrices import magnitude
 from leaveout.models.onnx.operator_check import check_operators
+from leaveout.models.onnx.operators import Affine
 from leaveout.models.onnx.reader import read_graph
 from leaveout.models.onnx.repairs import repair_model
 from leaveout.models.onnx.signature import architecture_hash
@@ -532,7 +534,7 @@ def check_against_onnxruntime(network: Network) -> None:
             f"{network.source}: onnxruntime returns scores of shape {expected.shape}, expected "
             f"{found.shape}"
         )
-    allowed = _TOLERANCE * _magnitudes(network.stack, points.astype(np.float64))
+    allowed = _TOLERANCE * _magnitudes(network, points.astype(np.float64))
     worst = float(np.max(np.abs(expected - found) / allowed))
     if not worst <= 1:
         raise ModelError(
@@ -541,12 +543,22 @@ def check_against_onnxruntime(network: Network) -> None:
         )
 
 
-def _magnitudes(stack: Stack, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the summed absolute values of each score's terms, shape (p, labels)."""
-    sources = [np.abs(points)]
-    for layer in stack.layers:
-        total = np.abs(layer.bias[0]) + sum(
-            sources[s] @ abs(w[0]).T for s, w in layer.weights.items()
-        )
-        sources.append(total + np.finfo(np.float32).tiny)
-    return sources[-1]
+def _magnitudes(network: Network, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the summed absolute values of each score's terms, shape (p, labels).
+
+    Operator by operator, since terms that cancel when operators are folded are rounded before.
+    """
+    graph = network.graph
+    own = {name: value[None] for name, value in network.parameters.items()}
+    constants = stacked_constants(graph, own)
+    shapes, sizes = {graph.input: graph.input_shape}, {graph.input: np.abs(points)}
+    for node in graph.needed_nodes():
+        shape, size = shapes[node.inputs[0]], sizes[node.inputs[0]]
+        if isinstance(node.operator, Affine):
+            matrix = magnitude(node.operator.matrix(shape, constants)[0])
+            constant = node.operator.constant_magnitude(shape, constants)[0]
+            size, shape = (matrix @ size.T).T + constant.reshape(-1), constant.shape
+        elif isinstance(node.operator, Join):
+            size = size + sizes[node.inputs[1]]
+        shapes[node.output], sizes[node.output] = shape, size + np.finfo(np.float32).tiny
+    return sizes[graph.output]

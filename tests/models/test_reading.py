@@ -67,6 +67,33 @@ def test_a_misread_operator_is_caught_by_onnxruntime(monkeypatch, file, snapshot
     assert str(told.value) == snapshot
 
 
+def test_constants_that_cancel_in_the_normal_form_are_no_misreading(file):
+    # A pruned channel passes on its shift alone, whose large products cancel.
+    parts = {
+        "scale": [0.0], "shift": [-0.28338], "mean": [-0.12872], "variance": [0.86153],
+        "weight": [[2**20 / 3], [-(2**20) / 7], [-(2**20) * 4 / 21]], "bias": [0.1],
+    }  # fmt: skip
+    model = helper.make_model(
+        helper.make_graph(
+            [
+                helper.make_node("BatchNormalization", ["x", *list(parts)[:4]], ["normal"]),
+                helper.make_node("Flatten", ["normal"], ["flat"]),
+                helper.make_node("Gemm", ["flat", "weight", "bias"], ["scores"]),
+            ],
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 1, 3])],
+            [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["N", 1])],
+            [numpy_helper.from_array(np.array(v, np.float32), name) for name, v in parts.items()],
+        ),
+        opset_imports=[helper.make_opsetid("", 13)],
+        ir_version=8,
+    )
+    points = np.ones((1, 3), np.float32)
+    network = load_network(file(model))
+    expected = network.runner().scores(points)
+    np.testing.assert_allclose(network.stack.scores(points)[0], expected, atol=0.2)
+
+
 @pytest.mark.parametrize("batch", [1, "n"])
 def test_a_model_that_onnxruntime_gives_no_row_of_is_refused(batch, tmp_path, snapshot):
     """Its optimiser puts the scalar that Dropout takes in place of what it passes on."""
