@@ -281,10 +281,9 @@ class Nodes:
             gone |= ((here > 0) & (high < -p - CROSSED)) | ((here < 0) & (low > q + CROSSED))
             self.alive &= ~gone.any(1)
             # What underflow made to cross is one number.
-            low[...], high[...] = (
-                np.where(here < 0, np.minimum(np.minimum(low, high), q), np.minimum(low, high)),
-                np.where(here > 0, np.maximum(np.maximum(low, high), -p), np.maximum(low, high)),
-            )
+            low[...], high[...] = np.minimum(low, high), np.maximum(low, high)
+            np.copyto(low, np.minimum(low, q), where=here < 0)
+            np.copyto(high, np.maximum(high, -p), where=here > 0)
             below[...], over_d[...] = np.minimum(below, over_d), np.maximum(below, over_d)
             need(np.isfinite(known[self.alive]), "numbers out of range")
             known[~self.alive] = net.state[:, at]

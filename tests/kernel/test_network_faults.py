@@ -39,7 +39,7 @@ FAULTS = [
     (networks.Descent, "forms", "self._constant += self._pairs[k].most", "self._pairs[k].most"),
     (cover.Nodes, "cut", "high - keep, low)", "high - 0.5 * keep, low)"),
     (cover.Nodes, "cut", "(slopes > 0) & (high", "(slopes < 0) & (high"),
-    (cover.Nodes, "cut", "(top < 0)", "(top < 2)"),
+    (cover.Nodes, "cut", "(top < -CROSSED)", "(top < 2)"),
     (cover.Nodes, "_bound", 'need(t >= 0, "a negative multiple")', ""),
     (cover.Nodes, "_bound", "slopes + T @ G", "slopes"),
     (cover.Nodes, "_tighten", "found[:, most:])", "found[:, :most])"),
