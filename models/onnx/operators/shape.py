@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
 from leaveout.models.matrices import Matrices, Sparse
-from leaveout.models.onnx.operators.base import Affine, Constants, Move, Shape, Shapes, number_inputs
+from leaveout.models.onnx.operators.base import (
+    Affine,
+    Constants,
+    Move,
+    Shape,
+    Shapes,
+    number_inputs,
+)
 
 
 @dataclass(frozen=True)
