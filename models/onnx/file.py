@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -27,6 +27,9 @@ from leaveout.models.onnx.repairs import repair_model
 from leaveout.models.onnx.signature import architecture_hash
 from leaveout.models.onnx.values import read_parameters, refuse_other_files, take_in
 from leaveout.models.replay import Runner, session, with_parameters
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Floats = NDArray[np.float32]
 
@@ -446,6 +449,34 @@ class Network:
     def labels(self) -> int:
         """Number of labels."""
         return self.graph.labels
+
+    def nx_graph(self) -> nx.DiGraph:
+        """Return the operators of the file as a graph of networkx.
+
+        Returns
+        -------
+        networkx.DiGraph
+            A node for the input, which comes first, and for each operator of the file in order,
+            named by its first output; an edge from each to those that read it. Attributes of nodes:
+
+            ``operator`` (str)
+                Its ONNX name; ``Input``.
+            ``name`` (str)
+                The name of the node in the file, for messages.
+            ``kind`` (str)
+                ``input``, ``data``, ``constant`` (computed when the file is read) or ``dropped``.
+            ``shape`` (tuple of int or None)
+                Of one sample of its first output, or of a constant; None where it is dropped.
+            ``numbers`` (int)
+                The product of the shape.
+            ``parameters`` (int)
+                How many trained numbers it reads itself.
+            ``read_as`` (tuple of str)
+                The operators that it is read as.
+        """
+        from leaveout.models.onnx.network_graph import graph_of
+
+        return graph_of(self.model, self.graph)
 
     def runner(self, parameters: Mapping[str, NDArray[np.floating]] | None = None) -> Runner:
         """Return this network, or one with these parameter values, in onnxruntime."""

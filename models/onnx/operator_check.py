@@ -45,7 +45,7 @@ def check_operators(
     constants = _Constants.of(graph, parameters)
     (item,) = (each for each in model.graph.input if each.name == graph.input)
     alone = graph.input in graph.bare or dimensions(item)[0] == 1
-    parts = list(_parts(model, graph))
+    parts = list(parts_of(model, graph))
     feeds = {
         fresh: _samples(rng, graph.shapes[name])
         for part in parts
@@ -84,7 +84,7 @@ class _Constants:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class Part:
     """One output of a node in the file."""
 
     proto: onnx.NodeProto
@@ -114,7 +114,7 @@ class _Part:
         return f"{next(filter(None, self.proto.output))}/{position}"
 
 
-def _parts(model: onnx.ModelProto, graph: Graph) -> Iterator[_Part]:
+def parts_of(model: onnx.ModelProto, graph: Graph) -> Iterator[Part]:
     """Yield the nodes of the file that were read, without those dropped at the end."""
     named = {output for proto in model.graph.node for output in proto.output}
     read: dict[str, tuple[Node, ...]] = {}
@@ -129,11 +129,11 @@ def _parts(model: onnx.ModelProto, graph: Graph) -> Iterator[_Part]:
         positions = tuple(i for i, name in enumerate(proto.input) if name in variable)
         for output in proto.output:
             if output in graph.shapes:
-                yield _Part(proto, output, read.get(output, ()), positions)
+                yield Part(proto, output, read.get(output, ()), positions)
 
 
 def _apart(
-    model: onnx.ModelProto, graph: Graph, parts: Sequence[_Part], batch: int | str
+    model: onnx.ModelProto, graph: Graph, parts: Sequence[Part], batch: int | str
 ) -> onnx.ModelProto:
     """Return a model whose inputs are all nodes' variable inputs."""
     apart = onnx.ModelProto()
@@ -201,7 +201,7 @@ def _run(
 
 
 def _compare(
-    part: _Part,
+    part: Part,
     feeds: Mapping[str, NDArray[np.float32]],
     found: NDArray[np.float32],
     constants: _Constants,

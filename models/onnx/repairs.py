@@ -23,7 +23,11 @@ def repair_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[str, ..
     copy, notes = onnx.ModelProto(), []
     copy.CopyFrom(model)
     if _is_unsorted(copy):
-        _sort(copy)
+        from leaveout.models.onnx.network_graph import order_nodes
+
+        nodes = order_nodes(list(copy.graph.node))
+        del copy.graph.node[:]
+        copy.graph.node.extend(nodes)
     own = [item for item in copy.opset_import if item.domain in DOMAINS]
     for item in own[:-1]:
         copy.opset_import.remove(item)
@@ -43,22 +47,6 @@ def _is_unsorted(model: onnx.ModelProto) -> bool:
             return True
         later.difference_update(node.output)
     return False
-
-
-def _sort(model: onnx.ModelProto) -> None:
-    """Put each node behind those that it reads, otherwise in the order of the file."""
-    import networkx as nx
-
-    nodes = list(model.graph.node)
-    makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(len(nodes)))
-    graph.add_edges_from(
-        (makers[name], i) for i, node in enumerate(nodes) for name in node.input if name in makers
-    )
-    if nx.is_directed_acyclic_graph(graph):
-        del model.graph.node[:]
-        model.graph.node.extend(nodes[i] for i in nx.lexicographical_topological_sort(graph))
 
 
 def _values(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:

@@ -47,6 +47,7 @@ RUNS = {
     "check": [["check", "c.cert"]],
     "compare": [["compare", "t.onnx", "t.onnx", "--json", "compared.json"]],
     "report": [["report", "r.json", "-o", "r.html"]],
+    "show": [["show", "n.onnx", "-o", "n.svg"]],
     "rows": [["rows", "r.json", "--csv", "rows.csv"]],
     "attest": [["attest", "--new-key", "me"], ["attest", "r.json", "--key", "me.key"]],
     "guard": [

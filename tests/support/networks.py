@@ -247,3 +247,29 @@ ALL: dict[str, Callable[[np.random.Generator], onnx.ModelProto]] = {
     "bent": bent,
     "pooled": pooled,
 }
+
+
+def branched():
+    """Return a network with two blocks, constants computed from a shape, and a softmax."""
+    rng = np.random.default_rng(0)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["count"]),
+        helper.make_node("Concat", ["count", "rest"], ["flat"], axis=0),
+        helper.make_node("Reshape", ["x", "flat"], ["f"]),
+        helper.make_node("Gemm", ["f", "W", "b"], ["a"], name="first"),
+        helper.make_node("Relu", ["a"], ["r"], name="start"),
+        helper.make_node("MatMul", ["r", "V"], ["m"]),
+        helper.make_node("Abs", ["m"], ["n"], name="kink"),
+        helper.make_node("Add", ["n", "r"], ["j"], name="join"),
+        helper.make_node("Sub", ["j", "r"], ["k"], name="second"),
+        helper.make_node("Softmax", ["k"], ["y"], name="last", axis=1),
+    ]
+    constants = {
+        "zero": np.asarray([0]),
+        "rest": np.asarray([-1]),
+        "W": rng.normal(size=(6, 4)).astype(np.float32),
+        "b": rng.normal(size=4).astype(np.float32),
+        "V": rng.normal(size=(4, 4)).astype(np.float32),
+    }
+    return model(nodes, constants, ["n", 2, 3], ["n", 4])

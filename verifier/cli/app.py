@@ -22,6 +22,7 @@ from leaveout.verifier.cli.report import report
 from leaveout.verifier.cli.rows import rows
 from leaveout.verifier.cli.running import run_application
 from leaveout.verifier.cli.service import service
+from leaveout.verifier.cli.show import show
 from leaveout.verifier.cli.solvers import solvers
 from leaveout.verifier.cli.train import train
 from leaveout.verifier.cli.trees import trees
@@ -64,6 +65,7 @@ def root(
 app.command()(verify)
 app.command()(check)
 app.command()(compare)
+app.command()(show)
 app.command()(attest)
 app.command()(fmt)
 app.command()(train)

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SpecFile", "StatementItem", "UndecidedError", "WrongError"]
 
+_COLLECTED = pytest.StashKey[set[Path]]()
+"""The specifications that lie where pytest looks anyway."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
@@ -57,12 +60,23 @@ def _specifications(config: pytest.Config) -> list[Path]:
 def pytest_configure(config: pytest.Config) -> None:
     """Collect the specifications beside whatever else is asked for."""
     named = {Path(each.split("::")[0]).resolve() for each in config.args}
-    config.args += [str(each) for each in _specifications(config) if each not in named]
+    plain = [each for each in _specifications(config) if "[" not in str(each)]
+    config.args += [str(each) for each in plain if each not in named]
+
+
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Collect those whose path has a bracket, which pytest takes for a parameter's."""
+    for path in _specifications(config):
+        if "[" in str(path) and path not in config.stash.get(_COLLECTED, ()):
+            items.extend(session.genitems(SpecFile.from_parent(session, path=path)))
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Take the files that ``--leaveout`` names, and no other specification."""
     if file_path.resolve() in _specifications(parent.config):
+        parent.config.stash.setdefault(_COLLECTED, set()).add(file_path.resolve())
         return SpecFile.from_parent(parent, path=file_path)
     return None
 

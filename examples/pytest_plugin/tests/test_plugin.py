@@ -70,6 +70,21 @@ def test_what_is_no_specification_is_an_error_that_points(pytester: pytest.Pytes
     result.stdout.fnmatch_lines(["*gone.onnx*"])
 
 
+def test_a_folder_with_brackets_is_no_parameter(pytester: pytest.Pytester) -> None:
+    """Beside other tests, and in a process of its own."""
+    folder = pytester.mkdir("specs [v1]")
+    (folder / "a.spec").write_text(LETS + guarantee("quiet", 0.8))
+    (folder / "b.spec").write_text("no specification at all")
+    pytester.makepyfile(test_other="def test_other(): pass")
+    for more in ((), ("-p", "xdist", "-n", "1")):
+        result = pytester.runpytest_subprocess("--leaveout", "specs [v1]/a.spec", *more)
+        result.assert_outcomes(passed=2)
+    chosen = pytester.runpytest_subprocess("--leaveout", "specs [v1]/a.spec", "test_other.py")
+    chosen.assert_outcomes(passed=2)
+    result = pytester.runpytest_subprocess("--leaveout", "specs [v1]/b.spec")
+    result.assert_outcomes(errors=1)
+
+
 def test_without_the_option_nothing_happens(pytester: pytest.Pytester) -> None:
     """Specifications beside tests are left alone."""
     pytester.makefile(".spec", a="no specification at all")

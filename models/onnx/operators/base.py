@@ -50,7 +50,7 @@ class Affine(Operator, ABC):
         """
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """Return the linear part, shape (m or 1, outputs, inputs), as entries if these are few."""
+        """Return the linear part, shape (m or 1, outputs, inputs), as entries where that pays."""
         width = math.prod(shape)
         columns = self.apply(np.eye(width).reshape(1, width, *shape), constants, False)
         return columns.reshape(len(columns), width, -1).transpose(0, 2, 1)

@@ -1,0 +1,74 @@
+"""``leaveout show``: what is in a file, and the picture of a network."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def show(
+    model: Annotated[
+        Path,
+        typer.Argument(
+            metavar="MODEL",
+            help="A network (ONNX), trees (of XGBoost, LightGBM, CatBoost, EBM, ONNX or leaveout), "
+            "a forest, a linear model, a family of members (NPZ) or ballots (NPZ or CSV).",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE.svg",
+            help="Draw the network: its operators from the top down, blue where they have "
+            "weights, orange where they have kinks (which a search splits), dashed where a last "
+            "operator is dropped.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Say what is in a model's file, and what it costs to verify.
+
+    Of a network: its operators with their shapes, weights and what each is read as; constants that
+    are computed when the file is read, residual blocks, notes; and the layers in which it is
+    verified, with their neurons, the entries of their matrices and the memory these take. The more
+    neurons can be on either side of zero, the longer a search. Of other files, some lines.
+
+    For example: leaveout show net.onnx -o net.svg
+
+    Exit status: 0, or 2 if the file cannot be read.
+    """
+    from leaveout.errors import ModelError
+    from leaveout.files import why_unread, write_whole
+    from leaveout.models.onnx.file import Network
+    from leaveout.verifier.cli.options import reader_may_leave
+    from leaveout.verifier.model_facts import facts, network_facts, read_any
+
+    if output is not None and output.suffix.lower() != ".svg":
+        named = output.with_suffix(".svg").name
+        raise ModelError(f"{output}: a picture is an SVG; name it {named}")
+    found = read_any(model)
+    if isinstance(found, Network):
+        graph = found.nx_graph()
+        lines = network_facts(found, graph)
+        if output is not None:
+            from leaveout.models.onnx.network_graph import data_graph
+            from leaveout.verifier.page.network_picture import draw_network
+
+            drawn = draw_network(data_graph(graph), lines[0])
+            try:
+                write_whole(output, f"{drawn}\n".encode())
+            except OSError as error:
+                raise ModelError(f"{output}: cannot write: {why_unread(error)}") from None
+            lines.append(f"drawn in {output}")
+    elif output is not None:
+        raise ModelError(f"{model}: only networks are drawn; drop -o")
+    else:
+        lines = facts(found, model.name)
+    with reader_may_leave():
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
