@@ -15,7 +15,7 @@ from leaveout.arrays import Floats
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
 from leaveout.models.graph import Layer, Stack
-from leaveout.models.matrices import Sparse, add, alike, compose, dense, settle, without_zeros
+from leaveout.models.matrices import Sparse, add, compose, dense, settle, without_zeros
 
 Members = NDArray[np.int64]
 
@@ -157,9 +157,7 @@ def _region(box: Box, near: tuple[Floats, Floats] | None, query: Query) -> tuple
 
 def _alike(first: Stack, second: Stack) -> bool:
     return len(first.layers) == len(second.layers) and all(
-        a.width == b.width
-        and a.weights.keys() == b.weights.keys()
-        and all(alike(w, b.weights[s]) for s, w in a.weights.items())
+        a.width == b.width and a.weights.keys() == b.weights.keys()
         for a, b in zip(first.layers, second.layers, strict=True)
     )
 

@@ -209,16 +209,6 @@ _LARGE, _FEW = 2**20, 2**-4
 """Arrays of at least this many numbers, of which at most this share is not 0, can be entries."""
 
 
-def alike(first: Matrices, second: Matrices) -> bool:
-    """Return whether both are arrays, or entries at the same places, of one shape."""
-    if first.shape[1:] != second.shape[1:]:
-        return False
-    if isinstance(first, Sparse) and isinstance(second, Sparse):
-        same = np.array_equal(first.starts, second.starts)
-        return same and np.array_equal(first.columns, second.columns)
-    return isinstance(first, Sparse) == isinstance(second, Sparse)
-
-
 def without_zeros(matrices: Matrices) -> Matrices:
     """Return the matrices as entries if almost all numbers are 0, as where layers only pick.
 

@@ -41,15 +41,8 @@ class Layout:
 
     def weights_of(self, stack: Stack) -> Floats:
         """Return the weights of each network of a stack, shape (m, weights)."""
-        every = [w for layer in stack.layers for _, w in sorted(layer.weights.items())]
-        for block, own in enumerate(every):
-            rows = own.shape[1]
-            if self.is_sparse(block) != isinstance(own, Sparse) or (
-                isinstance(own, Sparse)
-                and not all(map(np.array_equal, self._entries(block, rows), _places(own)))
-            ):
-                raise ValueError("networks whose matrices have entries at different places")
-        return np.concatenate([numbers(own) for own in every], axis=1)
+        parts = [numbers(w) for layer in stack.layers for _, w in sorted(layer.weights.items())]
+        return np.concatenate(parts, axis=1)
 
     def biases_of(self, stack: Stack) -> Floats:
         """Return the biases of each network, shape (m, hidden + labels)."""
@@ -84,10 +77,6 @@ class Layout:
         pointer, column = (int(v) for v in self.entries[block])
         pointers = self.pointers[pointer : pointer + rows + 1]
         return pointers, self.columns[column : column + int(pointers[-1])]
-
-
-def _places(matrices: Sparse) -> tuple[Integers, Integers]:
-    return matrices.starts, matrices.columns
 
 
 def layout_of(stack: Stack) -> Layout:
