@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from leaveout.models import matrices
 from leaveout.models.graph import Join
 from leaveout.models.lowering import stacked_constants
-from leaveout.models.matrices import Sparse, add, compose, dense, identity, scale, settle
+from leaveout.models.matrices import (
+    Sparse,
+    add,
+    compose,
+    dense,
+    identity,
+    same_places,
+    scale,
+    settle,
+    without_zeros,
+)
 from leaveout.models.onnx.file import network_from
 from leaveout.models.onnx.operators import Affine
 
@@ -108,3 +118,19 @@ def test_small_or_full_matrices_are_arrays():
     large = settle(identity(1000), 3)
     assert isinstance(large, Sparse) and large.shape == (3, 1000, 1000)
     assert isinstance(settle(large.dense()[:1], 2), np.ndarray)
+
+
+def test_places_are_compared():
+    one = Sparse.of_taps(np.array([[0], [1]]), np.ones((1, 1, 1)), 3)
+    two = Sparse.of_taps(np.array([[0], [2]]), np.ones((1, 1, 1)), 3)
+    assert same_places(one, scale(one, 2.0)) and same_places(one.dense(), two.dense())
+    assert not same_places(one, two) and not same_places(one, one.dense())
+
+
+def test_layers_that_only_pick_are_kept_as_entries():
+    picks = np.zeros((1, 2000, 1000))
+    picks[0, np.arange(1000), np.arange(1000)] = 1.0
+    found = without_zeros(picks)
+    assert isinstance(found, Sparse) and found.size == 1000
+    np.testing.assert_array_equal(found.dense(), picks)
+    assert isinstance(without_zeros(picks + 1.0), np.ndarray)
