@@ -20,8 +20,8 @@ from leaveout.children import import_environment
 from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.models.family import Manifest, Sample
 from leaveout.models.onnx.file import Network, network_from_bytes
-from leaveout.models.onnx.repairs import repair_model
 from leaveout.models.onnx.reader import TREES
+from leaveout.models.onnx.repairs import repair_model
 from leaveout.models.onnx.signature import stated_architecture
 from leaveout.models.onnx.values import read_parameters
 from leaveout.models.replay import with_parameters
