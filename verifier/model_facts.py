@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from leaveout.errors import ModelError
 from leaveout.files import MODEL, open_file, why_unread
@@ -95,19 +93,18 @@ def _read_archive(path: Path) -> Shown:
 
 def facts(found: Shown, name: str) -> list[str]:
     """Return some lines about anything but a network."""
-    if isinstance(found, Ensemble):
-        return list(_trees(found, name))
-    if isinstance(found, LinearModel):
-        return list(_linear(found, name))
-    if isinstance(found, Family):
-        return list(_family(found, name))
-    if isinstance(found, Ballots):
-        return list(_ballots(found, name))
-    if isinstance(found, TreeMembers):
-        return [f"{name}: {found.members:,} members of trees, {found.trees:,} trees in all"]
-    if isinstance(found, Network):
-        return network_facts(found, found.nx_graph())
-    return list(_forest(found, name))
+    kinds: dict[type, Callable[[Any, str], Iterator[str]]] = {
+        Ensemble: _trees,
+        LinearModel: _linear,
+        Family: _family,
+        Ballots: _ballots,
+        TreeMembers: _members,
+    }
+    return list(kinds.get(type(found), _forest)(found, name))
+
+
+def _members(found: TreeMembers, name: str) -> Iterator[str]:
+    yield f"{name}: {found.members:,} members of trees, {found.trees:,} trees in all"
 
 
 def _trees(trees: Ensemble, name: str) -> Iterator[str]:
@@ -115,11 +112,7 @@ def _trees(trees: Ensemble, name: str) -> Iterator[str]:
     count = len(nodes.roots) - 1
     yield f"{name}: {trees.source}, {count_noun(count, 'tree')}, {trees.features} features"
     yield _answers(trees.labels, f"a regression, link {trees.link}")
-    inner = nodes.feature[nodes.feature >= 0]
-    yield (
-        f"{len(nodes.feature):,} nodes, {len(nodes.values):,} leaves; "
-        f"{len(np.unique(inner))} features are asked of"
-    )
+    yield f"{len(nodes.feature):,} nodes, {len(nodes.values):,} leaves"
     kind = "float32" if trees.single else "float64"
     yield f"scores are sums in {kind}{'' if trees.ordered else ', in an order of the library'}"
 

@@ -89,14 +89,11 @@ def _keep_factors(model: onnx.ModelProto) -> None:
         name for node in model.graph.node if node.op_type in _FACTORS for name in node.input[1:]
     }
     moved = [item for item in model.graph.initializer if item.name in names]
-    nodes = list(model.graph.node)
-    for item in moved:
-        nodes.insert(0, helper.make_node("Constant", [], [item.name], value=item))
+    for at, item in enumerate(moved):
+        constant = helper.make_node("Constant", [], [item.name], value=item)
+        model.graph.node.insert(at, constant)
         model.graph.initializer.remove(item)
-    if moved:
-        del model.graph.node[:]
-        model.graph.node.extend(nodes)
-        _forget(model, {item.name for item in moved})
+    _forget(model, {item.name for item in moved})
 
 
 def _forget(model: onnx.ModelProto, names: set[str]) -> None:

@@ -21,6 +21,7 @@ from leaveout.errors import LeaveoutError, TrainingError
 from leaveout.models.family import Manifest, Sample
 from leaveout.models.onnx.file import Network, network_from_bytes
 from leaveout.models.onnx.reader import TREES
+from leaveout.models.onnx.repairs import repair_model
 from leaveout.models.onnx.signature import stated_architecture
 from leaveout.models.onnx.values import read_parameters
 from leaveout.models.replay import with_parameters
@@ -412,7 +413,7 @@ def _try_training(
 
 
 def _flat(signature: Signature, model: bytes, name: str) -> NDArray[np.float32]:
-    read = onnx.load_from_string(model)
+    read, _ = repair_model(onnx.load_from_string(model))
     wrong = signature.difference(Signature.of(read))
     if wrong is not None:
         raise TrainingError(
