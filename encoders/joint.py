@@ -111,7 +111,7 @@ class JointMembers:
                 stack = self.query.families[application.family].take(own[application.family])
             stacks.append(_on_joint(stack, self.points[application.point]))
         whole = _side_by_side(stacks, self.points[0].width, len(members))
-        return whole if self.beside is None else _aligned(whole, self.beside)
+        return whole if self.beside is None else _align(whole, self.beside)
 
 
 def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
@@ -139,7 +139,7 @@ def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
     if len(stacks) == 2 and plain and not apart and _alike(stacks[0], stacks[1]):
         # The second network is the member, or else the second application.
         first = plain[0]
-        own = _aligned(stacks[first], stacks[1 - first])
+        own = _align(stacks[first], stacks[1 - first])
         members = JointMembers(query, points, (1 - first,), own)
         hidden = (0,) * (len(own.layers) - 1)
         places = tuple(Place(0, a != first, hidden) for a in range(2))
@@ -174,7 +174,7 @@ def _alike(first: Stack, second: Stack) -> bool:
     )
 
 
-def _aligned(stack: Stack, other: Stack) -> Stack:
+def _align(stack: Stack, other: Stack) -> Stack:
     """Return networks with entries, if only 0, wherever another one's matrices have some.
 
     So their numbers can be subtracted: of two points, or networks, entries are at other places.
