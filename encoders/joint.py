@@ -15,7 +15,7 @@ from leaveout.arrays import Floats
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
 from leaveout.models.graph import Layer, Stack
-from leaveout.models.matrices import Sparse, add, compose, dense, settle
+from leaveout.models.matrices import Sparse, add, compose, dense, same_places, scale, settle
 
 Members = NDArray[np.int64]
 
@@ -70,6 +70,7 @@ class JointMembers:
     query: Query
     points: tuple[Sparse, ...]  # as in `Joint`
     chosen: tuple[int, ...]  # the applications it is made of, side by side
+    beside: Stack | None = None  # of a pair, the first network
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -100,7 +101,8 @@ class JointMembers:
             else:
                 stack = self.query.families[application.family].take(own[application.family])
             stacks.append(_on_joint(stack, self.points[application.point]))
-        return _side_by_side(stacks, self.points[0].width, len(members))
+        whole = _side_by_side(stacks, self.points[0].width, len(members))
+        return whole if self.beside is None else _align(whole, self.beside)
 
 
 def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
@@ -126,16 +128,17 @@ def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
     if len(stacks) == 2 and plain and not apart and _alike(stacks[0], stacks[1]):
         # The second network is the member, or else the second application.
         first = plain[0]
-        members = JointMembers(query, points, (1 - first,))
-        hidden = (0,) * (len(stacks[first].layers) - 1)
+        own = _align(stacks[first], stacks[1 - first])
+        members = JointMembers(query, points, (1 - first,), own)
+        hidden = (0,) * (len(own.layers) - 1)
         places = tuple(Place(0, a != first, hidden) for a in range(2))
-        return Joint(stacks[first], members, box, regions, points, places)
+        return Joint(own, members, box, regions, points, places)
     places_, start = [], 0
     depth = max(len(stack.layers) for stack in stacks)
     before = np.zeros(depth, np.int64)
     for stack, each in zip(stacks, applications, strict=True):
-        own = tuple(before[: len(stack.layers) - 1].tolist())
-        places_.append(Place(start, each.family is not None, own))
+        at = tuple(before[: len(stack.layers) - 1].tolist())
+        places_.append(Place(start, each.family is not None, at))
         start += stack.labels
         before += [layer.width for layer in _deepen(stack, depth).layers]
     whole = _side_by_side(stacks, box.dimension, 1)
@@ -158,6 +161,22 @@ def _alike(first: Stack, second: Stack) -> bool:
         a.width == b.width and a.weights.keys() == b.weights.keys()
         for a, b in zip(first.layers, second.layers, strict=True)
     )
+
+
+def _align(stack: Stack, other: Stack) -> Stack:
+    """Give networks entries, if only 0, wherever another one's matrices have some.
+
+    So their numbers can be subtracted: of two points, or networks, entries are at other places.
+    """
+    layers = []
+    for own, layer in zip(stack.layers, other.layers, strict=True):
+        weights = dict(own.weights)
+        for source, known in layer.weights.items():
+            if not same_places(weights[source], known):
+                both = add(weights[source], scale(known, 0.0), 1)
+                weights[source] = settle(both, len(stack))
+        layers.append(Layer(weights, own.bias))
+    return Stack(stack.inputs, tuple(layers))
 
 
 def _near(query: Query, case: Sequence[Condition]) -> tuple[Floats, Floats] | None:

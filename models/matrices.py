@@ -47,6 +47,8 @@ class Sparse:
 
     # Products with arrays on the left are computed here.
     __array_ufunc__ = None
+    # An index is a network's, but never too large; so a loop over it would not end.
+    __iter__ = None
 
     @staticmethod
     def of_taps(places: Integers, factors: Floats, width: int) -> Sparse:
@@ -157,6 +159,14 @@ def numbers(matrices: Matrices) -> Floats:
     if isinstance(matrices, Sparse):
         return matrices.values
     return matrices.reshape(len(matrices), -1)
+
+
+def same_places(first: Matrices, second: Matrices) -> bool:
+    """Return whether matrices of one shape are kept alike: dense, or as entries at equal places."""
+    if isinstance(first, Sparse) and isinstance(second, Sparse):
+        starts = np.array_equal(first.starts, second.starts)
+        return starts and np.array_equal(first.columns, second.columns)
+    return isinstance(first, Sparse) == isinstance(second, Sparse)
 
 
 def positive(matrix: Matrix) -> Matrix:

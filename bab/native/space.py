@@ -143,6 +143,8 @@ class Hulls:
         """Yield the ends of each range of members, some in parts."""
         layout, bounds, done = self._layout, np.append(starts, len(everyone)), 0
         for _, stack in self._members.chunks(everyone):
+            if not layout.fits(stack):
+                raise ValueError("a member's numbers are at other places than the network's")
             stop = done + len(stack)
             first = int(np.searchsorted(bounds, done, side="right")) - 1
             last = int(np.searchsorted(bounds, stop, side="left"))

@@ -10,6 +10,7 @@ import numpy as np
 from leaveout.bab import Instance
 from leaveout.encoders import Box
 from leaveout.models import Manifest
+from leaveout.models.matrices import magnitude
 from leaveout.models.train.encoding import CategoryColumn, encoding_of, listable
 from leaveout.verifier.amounts import percent
 from leaveout.verifier.records import TraceRecord
@@ -148,7 +149,7 @@ def _widest(instance: Instance) -> Iterator[str]:
 def _inputs(instance: Instance, head: str) -> Iterator[str]:
     first = instance.network.stack.layers[0].weights.get(0)
     width = instance.box.upper - instance.box.lower
-    moved = None if first is None else np.abs(np.asarray(first)[0]).sum(axis=0) * width
+    moved = None if first is None else magnitude(first[0]).sum(axis=0) * width
     if moved is None or not moved.sum() > 0 or len(moved) < 2:
         yield head
         return

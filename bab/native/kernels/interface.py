@@ -48,6 +48,19 @@ class Layout:
         """Return the biases of each network, shape (m, hidden + labels)."""
         return np.concatenate([layer.bias for layer in stack.layers], axis=1)
 
+    def fits(self, stack: Stack) -> bool:
+        """Whether networks are laid out like this, so that their numbers are at equal places."""
+        other = layout_of(stack)
+        return all(
+            np.array_equal(one, same)
+            for one, same in (
+                (self.blocks, other.blocks),
+                (self.entries, other.entries),
+                (self.pointers, other.pointers),
+                (self.columns, other.columns),
+            )
+        )
+
     def is_sparse(self, block: int) -> bool:
         """Whether a block is kept as its entries."""
         return bool(self.entries[block, 0] >= 0)
