@@ -67,6 +67,12 @@ def test_sums_and_products_are_those_of_arrays(seed):
     np.testing.assert_array_equal(first[[0]].dense(), first.dense()[[0]])
 
 
+def test_a_loop_over_entries_is_refused_since_it_would_not_end():
+    for loop in (list, np.asarray, np.abs):
+        with pytest.raises(TypeError):
+            loop(identity(3))
+
+
 def test_places_do_not_depend_on_numbers():
     places = np.array([[0, 1], [1, 2]])
     one = Sparse.of_taps(places, np.array([[[1.0, 1.0]]]), 3)

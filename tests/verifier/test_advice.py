@@ -10,12 +10,15 @@ import pytest
 import leaveout
 from leaveout.bab import make_instance
 from leaveout.encoders import Box, Choices
-from leaveout.models import load_family, load_network
+from leaveout.models import Family, load_family, load_network, matrices
+from leaveout.models.onnx.file import network_from
 from leaveout.verifier.page import Page, document, load
 from leaveout.verifier.points.advice import Case, advice
 from leaveout.verifier.records import BoxRecord, TraceRecord
 from leaveout.verifier.report import Result
 
+from support import networks
+from support.cases import shaken
 from support.clinic import write_clinic
 from support.snapshots import passages
 
@@ -141,6 +144,21 @@ def test_neurons_without_a_phase_are_counted(clinic):
     seen = int(((values.min(axis=0) < 0) & (values.max(axis=0) > 0)).sum())
     free = int(re.search(r"(\d+) of 4 neurons have no fixed phase", found).group(1))
     assert free >= seen
+
+
+def test_inputs_of_a_convolution_are_weighed_by_its_entries(monkeypatch):
+    def of_convolution():
+        network = network_from(networks.convolution_1d(np.random.default_rng(0)), "net")
+        members = Family(shaken(np.random.default_rng(1), network, 2, 0.1), np.arange(2))
+        whole = Box(np.zeros(network.inputs), np.ones(network.inputs))
+        instance = make_instance(network, members, whole)
+        return instance.network.stack.is_sparse, said(unknown(), Case(whole, None, instance))
+
+    is_sparse, expected = of_convolution()
+    monkeypatch.setattr(matrices, "_DENSE", 0)
+    monkeypatch.setattr(matrices, "_FILLED", 2.0)
+    assert (is_sparse, of_convolution()) == (False, (True, expected))
+    assert "the first layer depends mostly on" in expected
 
 
 def test_it_is_shown_wherever_the_reason_is(tmp_path, capsys, snapshot):
