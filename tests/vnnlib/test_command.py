@@ -36,7 +36,7 @@ def run(monkeypatch, folder):
     asked = []
 
     def start(*arguments, verdict="proved", reason=None):
-        def decide(query, *, seconds=None, seed=0, progress=None):
+        def decide(query, *, seconds=None, seed=0, progress=None, ready=None):
             asked.append((query, seconds, seed))
             points = tuple(np.full(box.dimension, 0.1, np.float32) for box in query.points)
             scores = tuple(
