@@ -428,7 +428,8 @@ class NativeSearch(Generic[W]):
         if self.known.is_settled:
             return
         if self.coordinator is None:
-            if self.deadline.over:
+            if self.options.seconds and self.deadline.over:
+                # Bounding a wide network took all of it; without any time, roots are looked at.
                 self.stop = Stop.LATE
                 return
             self.coordinator = self._make_coordinator()

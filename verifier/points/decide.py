@@ -194,8 +194,8 @@ class Decision:
         # The first is looked at even where there is no time: one point that counts is a bound.
         if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
             return self._take_unsearched(asked, own)
-        if share is not None:
-            share = max(0.0, share - (time.perf_counter() - begun))
+        if share:
+            share = max(1e-6, share - (time.perf_counter() - begun))
         trace = Trace()
 
         def report(progress: Progress) -> None:

@@ -88,7 +88,7 @@ def decide(
     if not cases:
         return Decision("proved", None, None, None, -math.inf, -math.inf, 0.0)
     claims, records = Claims(join_claim(query, cases, seconds=seconds), seed=seed), list[Record]()
-    left = None if seconds is None else max(0.0, seconds - time.perf_counter() + started)
+    left = max(1e-6, seconds - time.perf_counter() + started) if seconds else seconds
     if ready is not None and claims.most >= BELOW:
         ready()
     options = NativeOptions(left, gap, seed=seed, certificate=solved is not None)
