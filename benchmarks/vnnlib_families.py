@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import argparse
 import csv
+import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -66,14 +68,21 @@ def run(instance: Instance, seconds: float) -> Answer:
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [sys.executable, "-m", "leaveout", "vnnlib", str(instance.query)]
     command += ["--network", str(instance.network), "--time", f"{seconds:g}"]
-    measured = ["/usr/bin/env", "python3", "-c", _MEASURE, *command]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _MEASURE, *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
-        done = subprocess.run(
-            measured, capture_output=True, text=True, timeout=seconds + _GRACE, check=False
-        )
-        code, said = done.returncode, done.stderr.strip().splitlines()
+        said = process.communicate(timeout=seconds + _GRACE)[1].strip().splitlines()
+        code = process.returncode
     except subprocess.TimeoutExpired:
-        code, said = -1, ["it went on after its time"]
+        # With all that it started, or it would go on beside the next instance.
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        code, said = -1, ["leaveout: it went on after its time"]
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     peak = next((float(line.split()[1]) for line in said if line.startswith("peak ")), 0.0)

@@ -153,9 +153,7 @@ class Explorer:
     def start(self, roots: list[Node], target: float) -> None:
         """Bound unbounded nodes, and add those above the target."""
         first = self._bound(roots[:1], target, target)
-        known = [replace(each.node, lower=root.lower, upper=root.upper)
-                 for each, root in zip(first, roots, strict=False)]  # fmt: skip
-        rest = [share_bounds(root, known[0]) for root in roots[1:]]
+        rest = [share_bounds(root, roots[0], first[0].node) for root in roots[1:]]
         for each in [*first, *self._bound(rest, target, target)]:
             self._take(each)
 

@@ -138,14 +138,16 @@ def _to_refresh(node: Node) -> NDArray[np.bool_]:
     return found
 
 
-def share_bounds(root: Node, other: Node) -> Node:
-    """Return a root with the bounds of another one's neurons, if these are many and the same."""
-    if len(root.neuron_score) <= _MANY or other.value == -np.inf:
+def share_bounds(root: Node, other: Node, found: Node) -> Node:
+    """Return a root with what was found of another one, if its neurons are many and the same."""
+    alike = (
+        np.array_equal(root.lower, other.lower)
+        and np.array_equal(root.upper, other.upper)
+        and np.array_equal(root.members, other.members)
+    )
+    if not alike or len(root.neuron_score) <= _MANY or found.value == -np.inf:
         return root
-    alike = np.array_equal(root.lower, other.lower) and np.array_equal(root.upper, other.upper)
-    if not (alike and np.array_equal(root.members, other.members)):
-        return root
-    return replace(root, state=other.state, neuron_score=np.zeros_like(root.neuron_score))
+    return replace(root, state=found.state, neuron_score=np.zeros_like(root.neuron_score))
 
 
 def batch_of(nodes: list[Node], target: float, stop_at: float) -> tuple[Batch, list[Members]]:
