@@ -19,6 +19,7 @@ from leaveout.models.forest.reading import Forest, read_forest
 from leaveout.models.linear.file import is_linear, load_linear
 from leaveout.models.matrices import Sparse
 from leaveout.models.onnx.file import Network, load_network
+from leaveout.models.onnx.reader import TREES
 from leaveout.models.trees.reading import is_library_text, read_trees
 from leaveout.verifier.amounts import count_noun
 
@@ -64,7 +65,7 @@ def read_any(path: Path) -> Shown:
     try:
         return load_network(path)
     except ModelError as refusal:
-        if "trees(" not in str(refusal):
+        if TREES not in str(refusal):
             raise
         return read_trees(path)
 
