@@ -212,26 +212,6 @@ def test_factors_of_resize_are_no_parameters_of_members(load):
     assert not network.parameters
 
 
-def test_large_matrices_that_are_almost_all_zeros_are_kept_as_entries(load):
-    rng = np.random.default_rng(0)
-    first = np.zeros((1100, 1000), F32)
-    first[rng.integers(1100, size=3000), rng.integers(1000, size=3000)] = rng.normal(size=3000)
-    model = networks.model(
-        [
-            helper.make_node("MatMul", ["x", "W"], ["a"]),
-            helper.make_node("Relu", ["a"], ["b"]),
-            helper.make_node("Gemm", ["b", "V"], ["y"], alpha=-0.5),
-        ],
-        {"W": first, "V": rng.normal(size=(1000, 3)).astype(F32)},
-        ["n", 1100],
-        ["n", "labels"],
-    )
-    stack = load(model).stack
-    assert stack.is_sparse
-    assert stack.layers[0].weights[0].size == np.count_nonzero(first)
-    np.testing.assert_array_equal(stack.dense().layers[0].weights[0][0], first.T)
-
-
 def test_files_in_order_are_read_without_networkx(tmp_path):
     import subprocess
 
