@@ -13,7 +13,6 @@ from onnx import TensorProto, helper, numpy_helper
 from leaveout.errors import ModelError
 from leaveout.models.onnx.file import network_from
 
-from support import networks
 from support.one_operator import F32, IMAGE, KERNEL, W, chain, flattened, one
 
 
