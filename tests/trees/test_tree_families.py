@@ -141,6 +141,9 @@ def test_bounds_of_changed_answers_are_exact(tmp_path):
     truth = np.abs(whole.scores(grid)[leaks, 0]).max()
     assert result.verdict == "proved"
     assert result.lower <= truth <= result.upper
+    (early,) = verify(tmp_path / "out" / "trees.spec", time=1e-3).results
+    assert early.verdict == "unknown"
+    assert truth <= early.upper <= np.abs(whole.scores(grid)[:, 0]).max() * 1.5
     assert result.example.removed == {"M": result.example.members["M"]}
 
 

@@ -176,13 +176,16 @@ class Decision:
         in_turn(
             self.questions,
             self.solve,
-            # Before its search began: nothing is known of it.
-            lambda asked: self.take(asked, unsearched_result(math.inf, closed=False)),
+            self.unsearched,
             self.clock,
             floor=BELOW if self.decides else -math.inf,
             decide=self.decides,
         )
         return self._record()
+
+    def unsearched(self, asked: Asked) -> SearchResult[Any]:
+        """Record a question before whose search Ctrl-C came."""
+        return self.take(asked, unsearched_result(math.inf, closed=False))
 
     def solve(self, asked: Asked, floor: float) -> SearchResult[Any]:
         """Search a question, above what is known of the others."""

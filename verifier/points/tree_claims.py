@@ -34,6 +34,9 @@ from leaveout.verifier.time_sharing import Clock
 _NOTHING = -1e290
 """The bound of a certificate where no point is a counter-example."""
 
+_FOR_ALL = 0.1
+"""Share of the time for a bound that holds for all members."""
+
 
 @dataclass(frozen=True, eq=False)
 class TreeQuestion:
@@ -278,7 +281,9 @@ class TreeClaims(Formulas):
         if certificate is not None and result.verdict != "refuted":
             name = result.name if label is None else f"{result.name}, label {label}"
             if decision.unproved or not decision.proved:
-                why = "; ".join(decision.unproved) or "no case of it is left to search"
+                why = (
+                    "; ".join(dict.fromkeys(decision.unproved)) or "no case of it is left to search"
+                )
                 certificate.without(name, why)
             else:
                 certificate.trees(
@@ -311,6 +316,54 @@ class _TreeDecision(Decision):
         super().__init__(*given)
         self.proved: list[ProvedTrees] = []
         self.unproved: list[str] = []
+        self.ceilings: dict[tuple[Case, ...], float] = {}
+
+    def unsearched(self, asked: Asked) -> SearchResult[Point]:
+        """Record what is known of a question without its own search."""
+        self.unproved.append("not every member was searched; raise the time limit")
+        upper = self._ceiling(asked)
+        closed = not self.decides and upper <= self.lower
+        return self.take(asked, unsearched_result(upper, closed=closed))
+
+    def _ceiling(self, asked: Asked) -> float:
+        """Return a bound of a question from what it asks of models that all questions share.
+
+        Without the conditions on a member, bounds only grow, and one search serves all members.
+        It is asked for once a question stays open.
+        """
+        first = self.questions[0].trees
+        shared = {
+            a
+            for a, each in enumerate(first)
+            if all(a < len(q.trees) and q.trees[a].model is each.model
+                   and q.trees[a].point == each.point for q in self.questions)
+        }  # fmt: skip
+
+        def is_shared(form: Form) -> bool:
+            return shared.issuperset(a for a, *_ in form.scores)
+
+        goals = [goal for case in asked.cases for goal in case.goals]
+        if len(self.questions) == 1 or not goals or not all(map(is_shared, goals)):
+            return math.inf
+        cases = tuple(
+            Case(tuple(each for each in case.conditions if is_shared(each.form)), case.goals)
+            for case in asked.cases
+        )
+        if cases not in self.ceilings:
+            own = replace(asked, cases=cases, trees=first[: 1 + max(shared, default=0)])
+            left = 0.0 if self.clock.interrupted else self.clock.seconds_left or 0.0
+            deadline, found = Deadline.after(_FOR_ALL * left), list[SearchResult[Point]]()
+            for number, case in enumerate(dict.fromkeys(cases)):
+                question = TreeQuestion.of(own, case, missing_of(self.job))
+                strict = np.array([each.strict for each in question.conditions])
+                found.append(Search(
+                    Target(question.sums, strict, question.goals), question.replay,
+                    gap=self.options.gap,
+                    deadline=Deadline.after(deadline.share(len(cases) - number)),
+                ).run())  # fmt: skip
+            self.clock.interrupted |= any(each.interrupted for each in found)
+            self.ceilings[cases] = max(each.upper for each in found)
+        return self.ceilings[cases]
 
     def solve(self, asked: Asked, floor: float) -> SearchResult[Point]:
         if not asked.cases:
@@ -318,7 +371,7 @@ class _TreeDecision(Decision):
             return self.take(asked, unsearched_result(-math.inf, closed=True))
         share = self.clock.next()
         if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
-            return self.take(asked, unsearched_result(math.inf, closed=False))
+            return self.unsearched(asked)
         missing = missing_of(self.job)
         deadline, begun = Deadline.after(share), time.perf_counter()
         best: SearchResult[Point] | None = None
@@ -350,6 +403,9 @@ class _TreeDecision(Decision):
         assert best is not None
         if self.certifies:
             self._prove(asked, best, proofs)
+        if not best.closed and (ceiling := self._ceiling(asked)) < best.upper:
+            self.unproved.append("a bound for all members is less; raise the time limit")
+            best = replace(best, upper=max(ceiling, best.lower))
         return self.take(asked, replace(best, seconds=time.perf_counter() - begun))
 
     def _prove(
