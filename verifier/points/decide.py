@@ -176,14 +176,14 @@ class Decision:
         in_turn(
             self.questions,
             self.solve,
-            self.unsearched,
+            self.pass_over,
             self.clock,
             floor=BELOW if self.decides else -math.inf,
             decide=self.decides,
         )
         return self._record()
 
-    def unsearched(self, asked: Asked) -> SearchResult[Any]:
+    def pass_over(self, asked: Asked) -> SearchResult[Any]:
         """Record a question before whose search Ctrl-C came."""
         return self.take(asked, unsearched_result(math.inf, closed=False))
 

@@ -318,7 +318,7 @@ class _TreeDecision(Decision):
         self.unproved: list[str] = []
         self.ceilings: dict[tuple[Case, ...], float] = {}
 
-    def unsearched(self, asked: Asked) -> SearchResult[Point]:
+    def pass_over(self, asked: Asked) -> SearchResult[Point]:
         """Record what is known of a question without its own search."""
         self.unproved.append("not every member was searched; raise the time limit")
         upper = self._ceiling(asked)
@@ -371,7 +371,7 @@ class _TreeDecision(Decision):
             return self.take(asked, unsearched_result(-math.inf, closed=True))
         share = self.clock.next()
         if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
-            return self.unsearched(asked)
+            return self.pass_over(asked)
         missing = missing_of(self.job)
         deadline, begun = Deadline.after(share), time.perf_counter()
         best: SearchResult[Point] | None = None
