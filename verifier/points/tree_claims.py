@@ -316,16 +316,16 @@ class _TreeDecision(Decision):
         super().__init__(*given)
         self.proved: list[ProvedTrees] = []
         self.unproved: list[str] = []
-        self.ceilings: dict[tuple[Case, ...], float] = {}
+        self.of_all: dict[tuple[Case, ...], float] = {}
 
     def pass_over(self, asked: Asked) -> SearchResult[Point]:
         """Record what is known of a question without its own search."""
         self.unproved.append("not every member was searched; raise the time limit")
-        upper = self._ceiling(asked)
+        upper = self._bound_of_all(asked)
         closed = not self.decides and upper <= self.lower
         return self.take(asked, unsearched_result(upper, closed=closed))
 
-    def _ceiling(self, asked: Asked) -> float:
+    def _bound_of_all(self, asked: Asked) -> float:
         """Return a bound of a question from what it asks of models that all questions share.
 
         Without the conditions on a member, bounds only grow, and one search serves all members.
@@ -349,7 +349,7 @@ class _TreeDecision(Decision):
             Case(tuple(each for each in case.conditions if is_shared(each.form)), case.goals)
             for case in asked.cases
         )
-        if cases not in self.ceilings:
+        if cases not in self.of_all:
             own = replace(asked, cases=cases, trees=first[: 1 + max(shared, default=0)])
             left = 0.0 if self.clock.interrupted else self.clock.seconds_left or 0.0
             deadline, found = Deadline.after(_FOR_ALL * left), list[SearchResult[Point]]()
@@ -362,8 +362,8 @@ class _TreeDecision(Decision):
                     deadline=Deadline.after(deadline.share(len(cases) - number)),
                 ).run())  # fmt: skip
             self.clock.interrupted |= any(each.interrupted for each in found)
-            self.ceilings[cases] = max(each.upper for each in found)
-        return self.ceilings[cases]
+            self.of_all[cases] = max(each.upper for each in found)
+        return self.of_all[cases]
 
     def solve(self, asked: Asked, floor: float) -> SearchResult[Point]:
         if not asked.cases:
@@ -403,9 +403,9 @@ class _TreeDecision(Decision):
         assert best is not None
         if self.certifies:
             self._prove(asked, best, proofs)
-        if not best.closed and (ceiling := self._ceiling(asked)) < best.upper:
+        if not best.closed and (upper := self._bound_of_all(asked)) < best.upper:
             self.unproved.append("a bound for all members is less; raise the time limit")
-            best = replace(best, upper=max(ceiling, best.lower))
+            best = replace(best, upper=max(upper, best.lower))
         return self.take(asked, replace(best, seconds=time.perf_counter() - begun))
 
     def _prove(
