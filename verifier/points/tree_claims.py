@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -325,22 +326,28 @@ class _TreeDecision(Decision):
         closed = not self.decides and upper <= self.lower
         return self.take(asked, unsearched_result(upper, closed=closed))
 
+    @cached_property
+    def _in_all(self) -> set[int]:
+        """Return the applications that all questions have at the same place."""
+        first = dict(enumerate(self.questions[0].trees))
+        for asked in self.questions:
+            own = dict(enumerate(asked.trees))
+            first = {
+                a: each
+                for a, each in first.items()
+                if a in own and own[a].model is each.model and own[a].point == each.point
+            }
+        return set(first)
+
     def _bound_of_all(self, asked: Asked) -> float:
         """Return a bound of a question from what it asks of models that all questions share.
 
         Without the conditions on a member, bounds only grow, and one search serves all members.
         It is asked for once a question stays open.
         """
-        first = self.questions[0].trees
-        shared = {
-            a
-            for a, each in enumerate(first)
-            if all(a < len(q.trees) and q.trees[a].model is each.model
-                   and q.trees[a].point == each.point for q in self.questions)
-        }  # fmt: skip
 
         def is_shared(form: Form) -> bool:
-            return shared.issuperset(a for a, *_ in form.scores)
+            return self._in_all.issuperset(a for a, *_ in form.scores)
 
         goals = [goal for case in asked.cases for goal in case.goals]
         if len(self.questions) == 1 or not goals or not all(map(is_shared, goals)):
@@ -350,7 +357,7 @@ class _TreeDecision(Decision):
             for case in asked.cases
         )
         if cases not in self.of_all:
-            own = replace(asked, cases=cases, trees=first[: 1 + max(shared, default=0)])
+            own = replace(asked, cases=cases, trees=asked.trees[: 1 + max(self._in_all, default=0)])
             left = 0.0 if self.clock.interrupted else self.clock.seconds_left or 0.0
             deadline, found = Deadline.after(_FOR_ALL * left), list[SearchResult[Point]]()
             for number, case in enumerate(dict.fromkeys(cases)):
