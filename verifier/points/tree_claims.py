@@ -35,7 +35,7 @@ from leaveout.verifier.time_sharing import Clock
 _NOTHING = -1e290
 """The bound of a certificate where no point is a counter-example."""
 
-_FOR_ALL = 0.1
+_FOR_ALL = 0.03
 """Share of the time for a bound that holds for all members."""
 
 
