@@ -466,9 +466,12 @@ def load_query(
     LeaveoutError
         If a file cannot be read, or a network differs from its declaration.
     """
+    loaded: dict[Path, Network] = {}
+    if len(networks) == 1 and (only := Path(networks[0])).is_file():
+        # Queries may have 100 MB: a network that is refused need not wait for them.
+        loaded[only] = load_model(only)
     problem = load_problem(path)
     files = _assign_files(problem, networks)
-    loaded: dict[Path, Network] = {}
     found = []
     for file in files:
         if file not in loaded:

@@ -58,3 +58,11 @@ def test_a_query_about_a_probability_is_refused(tmp_path, snapshot):
     with pytest.raises(LeaveoutError) as told:
         load_query(query(tmp_path, 0.5), [written(tmp_path, sigmoid=True)])
     assert str(told.value) == snapshot
+
+
+def test_a_network_is_refused_before_a_long_query_is_read(tmp_path, monkeypatch):
+    asked = query(tmp_path, 0.5)
+    (tmp_path / "broken.onnx").write_bytes(b"no network")
+    monkeypatch.setattr("leaveout.specs.vnnlib.read.load_problem", None)
+    with pytest.raises(LeaveoutError, match="broken.onnx"):
+        load_query(asked, [tmp_path / "broken.onnx"])
