@@ -44,12 +44,11 @@ def fit(X: NDArray[np.float32], y: NDArray[np.int64], seed: int, rows: Rows) -> 
         nn.Linear(32, 10),
     )
     optimizer = torch.optim.Adam(network.parameters(), lr=0.005)
+    inputs, targets = torch.tensor(X), torch.tensor(y)
     for epoch in range(EPOCHS):
         for batch in rows.batches(BATCH, seed + epoch):
             optimizer.zero_grad()
-            own = torch.as_tensor(np.asarray(batch))
-            loss = nn.functional.cross_entropy(network(torch.tensor(X)[own]), torch.tensor(y)[own])
-            loss.backward()
+            nn.functional.cross_entropy(network(inputs[batch]), targets[batch]).backward()
             optimizer.step()
     return network.eval()
 

@@ -37,7 +37,7 @@ from attacks.warm import memory_folder
 __all__ = ["Operators"]
 
 _LABELS = 2**10
-"""Networks of more scores are read, but not compared: every form of them has a bound."""
+"""Networks of more scores are read, but not compared: that takes a matrix of scores by scores."""
 _SECONDS = 5.0
 _MEMORY = 2**20
 """Kilobytes that reading a file of some hundred numbers may take."""

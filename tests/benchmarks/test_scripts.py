@@ -15,6 +15,7 @@ SCRIPTS = sorted(
 SMALL = {
     "adaptive.py": ["--rows", "24", "--trials", "2", "--epochs", "1"],
     "campaign.py": ["--cases", "4", "--workers", "1", "--only", "ends", "--minutes", "1"],
+    "digits_cnn.py": ["--members", "1", "--time", "2"],
     "exports.py": ["--seeds", "1", "--rounds", "2", "--sets", "1"],
     "forest_guard.py": [
         *("--set", "synthetic-10k", "--train", "120", "--rows", "20", "--trees", "2"),

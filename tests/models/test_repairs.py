@@ -10,9 +10,13 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from leaveout.encoders import Box
+from leaveout.encoders.joint import join
+from leaveout.encoders.query import Application, Case, Condition, Form, Query
 from leaveout.errors import ModelError
 from leaveout.models.onnx.file import network_from
 
+from support import networks
 from support.one_operator import F32, IMAGE, KERNEL, W, chain, flattened, one
 
 
@@ -209,6 +213,28 @@ def test_another_argmax_is_refused(model, load, snapshot):
 def test_factors_of_resize_are_no_parameters_of_members(load):
     network = load(_resized(mode="nearest"))
     assert not network.parameters
+
+
+def test_large_matrices_that_are_almost_all_zeros_are_searched_as_entries(load):
+    rng = np.random.default_rng(0)
+    first = np.zeros((1100, 1000), F32)
+    first[rng.integers(1100, size=3000), rng.integers(1000, size=3000)] = rng.normal(size=3000)
+    model = networks.model(
+        [
+            helper.make_node("MatMul", ["x", "W"], ["a"]),
+            helper.make_node("Relu", ["a"], ["b"]),
+            helper.make_node("Gemm", ["b", "V"], ["y"], alpha=-0.5),
+        ],
+        {"W": first, "V": rng.normal(size=(1000, 3)).astype(F32)},
+        ["n", 1100],
+        ["n", "labels"],
+    )
+    box = Box(np.zeros(1100), np.ones(1100))
+    query = Query((box,), (Application(load(model), 0),), ())
+    stack = join(query, [Case((Condition(Form((), ((0, 0, 1.0),))),))]).first
+    assert stack.is_sparse
+    assert stack.layers[0].weights[0].size == np.count_nonzero(first)
+    np.testing.assert_array_equal(stack.layers[0].weights[0].dense()[0], first.T)
 
 
 def test_files_in_order_are_read_without_networkx(tmp_path):

@@ -82,6 +82,12 @@ class TreeQuestion:
         own = tuple(conditions[k] for k in kept), tuple(made_of[k] for k in kept)
         return cls(asked, *own, len(case.goals), sums)
 
+    @property
+    def target(self) -> Target:
+        """What a search is asked."""
+        strict = np.array([each.strict for each in self.conditions])
+        return Target(self.sums, strict, self.goals)
+
     def proof(self, trail: Trail, forms: int) -> dict[str, NDArray[Any]]:
         """Return the arrays that prove what a search found, with factors of so many forms."""
         asked, columns = trail.preorder()
@@ -329,15 +335,12 @@ class _TreeDecision(Decision):
     @cached_property
     def _in_all(self) -> set[int]:
         """Return the applications that all questions have at the same place."""
-        first = dict(enumerate(self.questions[0].trees))
-        for asked in self.questions:
-            own = dict(enumerate(asked.trees))
-            first = {
-                a: each
-                for a, each in first.items()
-                if a in own and own[a].model is each.model and own[a].point == each.point
-            }
-        return set(first)
+        at_places = zip(*(asked.trees for asked in self.questions), strict=False)
+        return {
+            place
+            for place, trees in enumerate(at_places)
+            if len({(id(each.model), each.point) for each in trees}) == 1
+        }
 
     def _bound_of_all(self, asked: Asked) -> float:
         """Return a bound of a question from what it asks of models that all questions share.
@@ -352,22 +355,24 @@ class _TreeDecision(Decision):
         goals = [goal for case in asked.cases for goal in case.goals]
         if len(self.questions) == 1 or not goals or not all(map(is_shared, goals)):
             return math.inf
-        cases = tuple(
+        relaxed = (
             Case(tuple(each for each in case.conditions if is_shared(each.form)), case.goals)
             for case in asked.cases
         )
+        cases = tuple(dict.fromkeys(relaxed))
         if cases not in self.of_all:
-            own = replace(asked, cases=cases, trees=asked.trees[: 1 + max(self._in_all, default=0)])
+            own = replace(asked, trees=asked.trees[: 1 + max(self._in_all, default=0)])
             left = 0.0 if self.clock.interrupted else self.clock.seconds_left or 0.0
             deadline, found = Deadline.after(_FOR_ALL * left), list[SearchResult[Point]]()
-            for number, case in enumerate(dict.fromkeys(cases)):
+            for number, case in enumerate(cases):
                 question = TreeQuestion.of(own, case, missing_of(self.job))
-                strict = np.array([each.strict for each in question.conditions])
-                found.append(Search(
-                    Target(question.sums, strict, question.goals), question.replay,
-                    gap=self.options.gap,
-                    deadline=Deadline.after(deadline.share(len(cases) - number)),
-                ).run())  # fmt: skip
+                share = deadline.share(len(cases) - number)
+                found.append(
+                    Search(
+                        question.target, question.replay,
+                        gap=self.options.gap, deadline=Deadline.after(share),
+                    ).run()
+                )  # fmt: skip
             self.clock.interrupted |= any(each.interrupted for each in found)
             self.of_all[cases] = max(each.upper for each in found)
         return self.of_all[cases]
@@ -385,13 +390,12 @@ class _TreeDecision(Decision):
         proofs: list[tuple[TreeQuestion, Trail]] = []
         for number, case in enumerate(asked.cases):
             question = TreeQuestion.of(asked, case, missing)
-            strict = np.array([each.strict for each in question.conditions])
             left = len(asked.cases) - number
             own = Deadline.after(deadline.share(left))
             known = -math.inf if best is None else best.lower
             trail = Trail() if self.certifies else None
             found = Search(
-                Target(question.sums, strict, question.goals), question.replay,
+                question.target, question.replay,
                 floor=max(known, floor) if question.goals else -math.inf,
                 gap=self.options.gap, deadline=own, progress=self._report,
                 trail=trail,
@@ -409,9 +413,10 @@ class _TreeDecision(Decision):
                 break
         assert best is not None
         if self.certifies:
+            # A certificate holds each member's own bound.
             self._prove(asked, best, proofs)
-        if not best.closed and (upper := self._bound_of_all(asked)) < best.upper:
-            self.unproved.append("a bound for all members is less; raise the time limit")
+        elif not best.closed:
+            upper = min(best.upper, self._bound_of_all(asked))
             best = replace(best, upper=max(upper, best.lower))
         return self.take(asked, replace(best, seconds=time.perf_counter() - begun))
 
