@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,21 +29,60 @@ _TINY_REGION = 1e-5
 _KINDS = ("input", "phase", "untied")
 
 _TRIED = 4
-"""Nodes of a size class that are split in both ways before one is preferred."""
+"""Nodes of a size class that are split in several ways before one kind is preferred."""
 
 _EXPLORE = 0.03
-"""Share of nodes that are split in both ways later."""
+"""Share of nodes that are split in several ways later."""
 
 _FORGET = 0.995
-_SMALL, _LARGE = 0.4, 0.6
-"""Exponents of the smaller and larger gain of two children in their geometric mean."""
+
+_OFTEN = 4
+"""Trials of a neuron, in all and for one member, after which its gains are known."""
+
+_CANDIDATES = 4
+"""Neurons that are tried for one member, where all members' gains are known."""
+
+_OWN, _COMMON = 2.0, 1.0
+"""Trials that expectations count for: those of all members, and those by the gap of phases."""
+
+_LARGEST = 4.0
+"""Largest gap of a neuron's phases, relative to the mean, that counts."""
+
+_EXTRA = 0.4
+"""Splits that may be tried beside the kept ones, relative to these."""
+
+
+@dataclass(eq=False)
+class Gains:
+    """Gains by neuron: their sums, for both sides of a split, how many, and trials begun."""
+
+    hidden: int
+    sums: Floats = field(init=False)
+    count: Floats = field(init=False)
+    begun: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sums = np.zeros((2, self.hidden))
+        self.count, self.begun = np.zeros(self.hidden), np.zeros(self.hidden)
+
+    def add(self, neuron: int, gains: list[float]) -> None:
+        """Record the gains of a split."""
+        self.sums[:, neuron] += gains
+        self.count[neuron] += 1.0
+
+    def average(self, prior: Floats, trials: float) -> Floats:
+        """Return mean gains, where those expected before count for some trials."""
+        known: Floats = (self.sums + trials * prior) / (self.count + trials)
+        return known
 
 
 @dataclass(eq=False)
 class Brancher:
-    """Gains of splits: pseudo-costs per neuron, and an average per kind.
+    """Gains of splits: pseudo-costs by neuron and member, and an average per kind.
 
-    Gains are relative to the bound's excess over the target, so that they are comparable.
+    Gains are relative to the bound's excess over the target, so that they are comparable. Neurons
+    whose gains are not known are tried beside the best one (reliability branching: Achterberg, Koch
+    and Martin, 2005), as long as such trials take a small share of all nodes.
     """
 
     hidden: int
@@ -50,14 +90,16 @@ class Brancher:
     ties: bool = True  # whether phases are split, not only inputs
     virtual: bool = True  # whether ties of phases concern pairs, and may admit virtual values
     noise: float = 0.0  # largest effect of padding on a value
-    _gain: Floats = field(init=False)
-    _count: Floats = field(init=False)
+    common: Gains = field(init=False)  # of all members
+    _own: dict[int, Gains] = field(init=False, default_factory=dict)
+    _kept: int = field(init=False)
+    _extra: int = field(init=False)
     _won: Floats = field(init=False)
     _tried: Floats = field(init=False)
     _rng: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
-        self._gain, self._count = np.zeros((2, self.hidden)), np.zeros((2, self.hidden))
+        self.common, self._kept, self._extra = Gains(self.hidden), 0, 0
         sizes = 1 + self.hidden.bit_length()
         self._won, self._tried = np.zeros((2, 3, sizes)), np.zeros((2, 3, sizes))
         self._rng = np.random.default_rng(self.seed)
@@ -74,47 +116,58 @@ class Brancher:
         by_input = int(
             np.argmax(np.where(wide, node.input_score if node.input_score.any() else widths, -1.0))
         )
-        by_phase = None if node.plain or not self.ties else self._neuron(node)
         can_input = bool(wide[by_input])
-        if len(node.members) > 1 and by_phase is None:
+        can_tie = self.ties and not node.plain and bool((node.neuron_score > 0.0).any())
+        if len(node.members) > 1 and not can_tie:
             # A bound that does not use the set shows no spread, though the set may be its cause.
             can_input &= float(node.input_score.sum()) > _NOTHING * open_part
         tied = self.virtual and bool(node.phase.any())
-        if tied and by_phase is None and float(widths.max()) < SMALL_REGION:
+        if tied and not can_tie and float(widths.max()) < SMALL_REGION:
             # The rest of the bound is mostly virtual.
             return [Split("untied")]
         middle = (node.lower[by_input] + node.upper[by_input]) / 2
         splits = [Split("input", by_input, 0, float(middle))] if can_input else []
-        splits += [Split("phase", by_phase)] if by_phase is not None else []
+        splits += [Split("phase")] if can_tie else []
         if tied:
             splits.append(Split("untied"))
         if len(splits) > 1:
             splits = self._preferred_kinds(splits, node)
         if not splits and len(node.members) > 1:
             return [Split("members")]
-        return splits
+        return [
+            each
+            for split in splits
+            for each in (self._phases(node) if split.kind == "phase" else [split])
+        ]
 
     def learn(self, split: Split, node: Node, children: list[float], target: float) -> float:
-        """Record the gain of a split and return it."""
-        if split.kind not in _KINDS:
-            return 0.0
+        """Record the gains of a neuron's phases; return the gain of a split."""
         open_part = max(node.value - target, 1e-300)
         gains = [min(max(node.value - value, 0.0) / open_part, 1.0) for value in children]
-        at = int(node.phase.any()), _KINDS.index(split.kind), _size(node)
-        won = float(min(gains) ** _SMALL * max(gains) ** _LARGE)
-        self._won[at] = _FORGET * self._won[at] + won
-        self._tried[at] = _FORGET * self._tried[at] + 1.0
         if split.kind == "phase":
-            self._gain[:, split.index] += gains
-            self._count[:, split.index] += 1.0
-        return won
+            self.common.add(split.index, gains)
+            if (own := self._own_gains(node)) is not None:
+                own.add(split.index, gains)
+        return math.sqrt(min(gains) * max(gains))
 
     def best(self, splits: list[Split], node: Node, won: list[float]) -> int:
         """Return the index of the best tried split, given their gains."""
-        if len(splits) == 1:
-            return 0
-        tried, gains = self._gains(splits, node)
-        return int(np.argmax(won if tried.min() <= _TRIED else gains))
+        self._kept += 1
+        self._extra += len(splits) - 1
+        kinds: dict[str, int] = {}
+        for i, split in enumerate(splits):
+            if split.kind not in kinds or won[i] > won[kinds[split.kind]]:
+                kinds[split.kind] = i
+        firsts = list(kinds.values())
+        if splits[0].kind in _KINDS:
+            for i in firsts:
+                at = int(node.phase.any()), _KINDS.index(splits[i].kind), _size(node)
+                self._won[at] = _FORGET * self._won[at] + won[i]
+                self._tried[at] = _FORGET * self._tried[at] + 1.0
+        if len(firsts) == 1:
+            return firsts[0]
+        tried, gains = self._gains([splits[i] for i in firsts], node)
+        return firsts[int(np.argmax([won[i] for i in firsts] if tried.min() <= _TRIED else gains))]
 
     def _preferred_kinds(self, splits: list[Split], node: Node) -> list[Split]:
         """Return splits of the best kind for such nodes; all while still learning."""
@@ -142,17 +195,31 @@ class Brancher:
             return known
         return float((self._won[1, :, size] / np.maximum(tried, 1.0)).max())
 
-    def _neuron(self, node: Node) -> int | None:
+    def _own_gains(self, node: Node) -> Gains | None:
+        return self._own.get(int(node.members[0])) if len(node.members) == 1 else None
+
+    def _phases(self, node: Node) -> list[Split]:
+        """Return the neuron that is expected to gain most, then others to try."""
         free = node.neuron_score > 0.0
-        if not free.any():
-            return None
-        tried = self._count.sum()
-        if tried < 4 * self.hidden or self._rng.random() < _EXPLORE:
-            return int(np.argmax(node.neuron_score))
-        mean = self._gain.sum(axis=1, keepdims=True) / self._count.sum(axis=1, keepdims=True)
-        known = (self._gain + mean) / (self._count + 1.0) + 1e-12
-        score = known.min(axis=0) ** 0.2 * known.max(axis=0) ** 0.8
-        return int(np.argmax(np.where(free, score, -1.0)))
+        gaps = np.where(free, node.neuron_score, 0.0)
+        mean = self.common.sums.sum(axis=1, keepdims=True) / max(self.common.count.sum(), 1.0)
+        gaps = np.minimum(gaps * (free.sum() / gaps.sum()), _LARGEST)
+        expected = self.common.average(np.maximum(mean, 1e-3) * gaps, _COMMON)
+        own = self._own_gains(node)
+        if own is not None:
+            expected = own.average(expected, _OWN)
+        score = np.where(free, expected[0] * expected[1], -1.0)
+        order = np.argsort(-score, kind="stable")[: int(free.sum())]
+        left = int(_EXTRA * self._kept) - self._extra
+        unknown = self.common.begun[order] < _OFTEN
+        if left > 0 and len(node.members) == 1:
+            own = self._own.setdefault(int(node.members[0]), Gains(self.hidden))
+            unknown[:_CANDIDATES] |= own.begun[order[:_CANDIDATES]] < _OFTEN
+        unknown[0] = False
+        tried = order[np.concatenate([[0], np.flatnonzero(unknown)[: max(left, 0)]])]
+        for each in (self.common, own) if own is not None else (self.common,):
+            each.begun[tried] += 1.0
+        return [Split("phase", int(j)) for j in tried]
 
 
 def _size(node: Node) -> int:

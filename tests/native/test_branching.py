@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +12,7 @@ from leaveout.bab import NativeOptions, search_native
 from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.leaks import Leaks
 from leaveout.bab.native.nodes import Node, Split, untie
-from leaveout.bab.native.workers.worker import Worker
+from leaveout.bab.native.workers.worker import Worker, load_scores, pack_scores
 from leaveout.verifier.certify.check import check
 
 from support.cases import BruteForce, leaky, question
@@ -141,11 +142,65 @@ def test_averages_decide_once_all_ways_are_known():
     node = _node()
     ways = [Split("input", 0, 0, 0.5), Split("phase", 3)]
     for _ in range(8):
-        brancher.learn(ways[0], node, [0.5, 0.5], 0.0)
-        brancher.learn(ways[1], node, [0.9, 1.0], 0.0)
+        brancher.best(ways, node, [0.5, 0.1])
     assert brancher.best(ways, node, [0.0, 1.0]) == 0
     fresh = Brancher(8, 0)
     assert fresh.best(ways, node, [0.0, 1.0]) == 1
+
+
+def test_neurons_are_tried_until_their_gains_are_known():
+    brancher, node = Brancher(8, 0), _open_node()
+    tries, extra = np.zeros(8), 0
+    for kept in range(400):
+        splits = brancher._phases(node)
+        assert len({split.index for split in splits}) == len(splits)
+        assert extra <= 0.4 * kept
+        extra += len(splits) - 1
+        # Neuron 7 gains most, though the gap of its phases is the smallest.
+        won = [
+            brancher.learn(each, node, [0.5, 0.6] if each.index == 7 else [0.9, 0.95], 0.0)
+            for each in splits
+        ]
+        for each in splits:
+            tries[each.index] += 1
+        chosen = splits[brancher.best(splits, node, won)]
+    assert chosen.index == 7
+    assert (tries >= 4).all()
+    assert tries[7] > 300
+
+
+def test_gains_of_one_member_do_not_decide_for_another():
+    brancher = Brancher(8, 0)
+    node = _open_node()
+    for _ in range(400):
+        for member, good in ((0, 1), (1, 2)):
+            own = replace(node, members=np.array([member]))
+            splits = brancher._phases(own)
+            won = [
+                brancher.learn(each, own, [0.5, 0.6] if each.index == good else [0.9, 1.0], 0.0)
+                for each in splits
+            ]
+            assert splits[brancher.best(splits, own, won)].index in {good, splits[0].index}
+    for member, good in ((0, 1), (1, 2)):
+        assert brancher._phases(replace(node, members=np.array([member])))[0].index == good
+
+
+def test_what_all_members_showed_is_restored():
+    brancher, node = Brancher(8, 0), _open_node()
+    for _ in range(20):
+        splits = brancher._phases(node)
+        won = [brancher.learn(each, node, [0.5, 0.7], 0.0) for each in splits]
+        brancher.best(splits, node, won)
+    other = Brancher(8, 1)
+    load_scores(other, json.loads(json.dumps(pack_scores(brancher))))
+    assert pack_scores(other) == pack_scores(brancher)
+
+
+def _open_node() -> Node:
+    instance, label = leaky()
+    held = Worker(Leaks(instance, label), NativeOptions())
+    node = held.prepared.root(np.array([0]), 0, 0)
+    return replace(node, value=1.0, neuron_score=np.arange(8.0, 0.0, -1.0))
 
 
 def _node() -> Node:

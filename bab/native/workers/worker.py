@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,22 +21,27 @@ from leaveout.bab.native.question import Hint, Question
 from leaveout.deadline import Deadline
 
 
+def _scores(brancher: Brancher) -> list[tuple[str, Any]]:
+    """Return what is known of all members; what is known of one is learnt again."""
+    return [*vars(brancher).items(), *vars(brancher.common).items()]
+
+
 def pack_scores(brancher: Brancher) -> dict[str, Any]:
     """Return gains, averages and generator state as JSON; no proof depends on them."""
-    return {name: _plain(value) for name, value in vars(brancher).items()}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.random.Generator):
-        return value.bit_generator.state
-    return copy.deepcopy(value)
+    packed: dict[str, Any] = {}
+    for name, value in _scores(brancher):
+        if isinstance(value, np.ndarray):
+            packed[name] = value.tolist()
+        elif isinstance(value, np.random.Generator):
+            packed[name] = value.bit_generator.state
+        elif isinstance(value, (int, float)):
+            packed[name] = value
+    return packed
 
 
 def load_scores(brancher: Brancher, known: dict[str, Any]) -> None:
     """Restore the scores of a brancher, ignoring what does not fit."""
-    for name, value in vars(brancher).items():
+    for name, value in _scores(brancher):
         if name not in known:
             continue
         if isinstance(value, np.ndarray):
@@ -46,10 +50,8 @@ def load_scores(brancher: Brancher, known: dict[str, Any]) -> None:
                 value[...] = array
         elif isinstance(value, np.random.Generator):
             value.bit_generator.state = known[name]
-        elif isinstance(value, bool):
-            setattr(brancher, name, bool(known[name]))
-        elif isinstance(value, dict):
-            value.update(copy.deepcopy(known[name]))
+        elif isinstance(value, int):
+            setattr(brancher, name, type(value)(known[name]))
 
 
 _HINTS = 6
