@@ -110,6 +110,8 @@ class JointMembers:
             else:
                 stack = self.query.families[application.family].take(own[application.family])
             stacks.append(_on_joint(stack, self.points[application.point]))
+        if len(self.query.applications) == 1 and application.family is None:
+            return _without_zeros(stacks[0])
         whole = _side_by_side(stacks, self.points[0].width, len(members))
         return whole if self.beside is None else _align(whole, self.beside)
 
@@ -134,8 +136,6 @@ def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
     applications = query.applications
     stacks = [_on_joint(each.network.stack, points[each.point]) for each in applications]
     plain = [a for a, each in enumerate(applications) if each.family is None]
-    if len(stacks) == len(plain) == 1:
-        stacks = [_without_zeros(stacks[0])]
     if len(stacks) == 2 and plain and not apart and _alike(stacks[0], stacks[1]):
         # The second network is the member, or else the second application.
         first = plain[0]
@@ -152,8 +152,10 @@ def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
         places_.append(Place(start, each.family is not None, at))
         start += stack.labels
         before += [layer.width for layer in _deepen(stack, depth).layers]
-    whole = _side_by_side(stacks, box.dimension, 1)
     members = JointMembers(query, points, tuple(range(len(stacks))))
+    # A network alone is its own member: the numbers of both are at the same places.
+    alone = len(stacks) == len(plain) == 1
+    whole = members.take(np.zeros(1, np.int64)) if alone else _side_by_side(stacks, box.dimension, 1)
     return Joint(whole, members, box, regions, points, tuple(places_))
 
 

@@ -10,6 +10,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from leaveout.bab.native.kernels.interface import layout_of
 from leaveout.encoders import Box
 from leaveout.encoders.joint import join
 from leaveout.encoders.query import Application, Case, Condition, Form, Query
@@ -231,7 +232,9 @@ def test_large_matrices_that_are_almost_all_zeros_are_searched_as_entries(load):
     )
     box = Box(np.zeros(1100), np.ones(1100))
     query = Query((box,), (Application(load(model), 0),), ())
-    stack = join(query, [Case((Condition(Form((), ((0, 0, 1.0),))),))]).first
+    joint = join(query, [Case((Condition(Form((), ((0, 0, 1.0),))),))])
+    stack = joint.first
+    assert layout_of(stack).fits(joint.members.take(np.zeros(1, np.int64)))
     assert stack.is_sparse
     assert stack.layers[0].weights[0].size == np.count_nonzero(first)
     np.testing.assert_array_equal(stack.layers[0].weights[0].dense()[0], first.T)
