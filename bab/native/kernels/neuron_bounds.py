@@ -83,6 +83,14 @@ def through_entries(
     return cost
 
 
+@jit_inline
+def next_row(cz: Floats, cd: Floats, pair: bool, i: int, end: int) -> tuple[int, int]:
+    """Return the first row from i on with a coefficient, or the end; and where to go on."""
+    while i < end and cz[i] == 0.0 and (not pair or cd[i] == 0.0):
+        i += 1
+    return i, min(i + 1, end)
+
+
 @jit_function
 def through(
     net: Any, b: int, begin: int, end: int, pair: bool, weights: Floats, centre: Floats,
@@ -96,53 +104,52 @@ def through(
         return through_entries(
             net, b, begin, end, pair, weights, centre, radius, exact, size, cz, cd, ah, ad
         )
-    if not pair:
-        first = offset - starts[k] * width
-        i = begin
-        while True:
-            while i < end and cz[i] == 0.0:
-                i += 1
-            if i == end:
-                return cost
-            # Four rows at a time, so that the target is read and written only once.
-            o, i = i, i + 1
-            while i < end and cz[i] == 0.0:
-                i += 1
-            p, i = min(i, end - 1), i + 1
-            while i < end and cz[i] == 0.0:
-                i += 1
-            q, i = min(i, end - 1), i + 1
-            while i < end and cz[i] == 0.0:
-                i += 1
-            r = min(i, end - 1)
-            c, d = cz[o], cz[p] if p > o else 0.0
-            e, g = cz[q] if q > p else 0.0, cz[r] if r > q else 0.0
-            o, p, q, r = first + o * width, first + p * width, first + q * width, first + r * width
+    first, i = offset - starts[k] * width, begin
+    while True:
+        # Four rows at a time, so that the target is read and written only once.
+        o, i = next_row(cz, cd, pair, i, end)
+        if o == end:
+            break
+        p, i = next_row(cz, cd, pair, i, end)
+        q, i = next_row(cz, cd, pair, i, end)
+        r, i = next_row(cz, cd, pair, i, end)
+        c0, c1 = cz[o], cz[p] if p < end else 0.0
+        c2, c3 = cz[q] if q < end else 0.0, cz[r] if r < end else 0.0
+        p, q, r = min(p, end - 1), min(q, end - 1), min(r, end - 1)
+        e0, e1, e2, e3 = 0.0, 0.0, 0.0, 0.0
+        if pair:
+            e0, e1 = cd[o], cd[p] if p > o else 0.0
+            e2, e3 = cd[q] if q > p else 0.0, cd[r] if r > q else 0.0
+        o, p, q, r = first + o * width, first + p * width, first + q * width, first + r * width
+        w0, w1 = weights[o : o + width], weights[p : p + width]
+        w2, w3 = weights[q : q + width], weights[r : r + width]
+        target = ah[start : start + width]
+        if e0 == 0.0 and e1 == 0.0 and e2 == 0.0 and e3 == 0.0:
             for j in range(width):
-                ah[start + j] += (
-                    c * weights[o + j]
-                    + d * weights[p + j]
-                    + e * weights[q + j]
-                    + g * weights[r + j]
+                target[j] += c0 * w0[j] + c1 * w1[j] + c2 * w2[j] + c3 * w3[j]
+            continue
+        d0, d1 = centre[o : o + width], centre[p : p + width]
+        d2, d3 = centre[q : q + width], centre[r : r + width]
+        for j in range(width):
+            target[j] += (c0 * w0[j] + c1 * w1[j] + c2 * w2[j] + c3 * w3[j]) + (
+                e0 * d0[j] + e1 * d1[j] + e2 * d2[j] + e3 * d3[j]
+            )
+        if source != 0:
+            target = ad[start : start + width]
+            for j in range(width):
+                target[j] += (
+                    e0 * (w0[j] + d0[j])
+                    + e1 * (w1[j] + d1[j])
+                    + e2 * (w2[j] + d2[j])
+                    + e3 * (w3[j] + d3[j])
                 )
-            i = min(i + 1, end)
+    if not pair or exact:
+        return cost
     for i in range(begin, end):
-        c, e = cz[i], cd[i]
-        row = offset + (i - starts[k]) * width
-        if e == 0.0:
-            if c != 0.0:
-                for j in range(width):
-                    ah[start + j] += c * weights[row + j]
-        elif source == 0:
-            for j in range(width):
-                ah[start + j] += c * weights[row + j] + e * centre[row + j]
-        else:
-            for j in range(width):
-                w, d = weights[row + j], centre[row + j]
-                ah[start + j] += c * w + e * d
-                ad[start + j] += e * (w + d)
-        if e != 0.0 and not exact:
+        e = cd[i]
+        if e != 0.0:
             # h is non-negative, so the widest difference costs |e| radius h + |e| radius |dh|.
+            row = first + i * width
             for j in range(width):
                 ah[start + j] += abs(e) * radius[row + j]
             if source != 0:
