@@ -11,7 +11,7 @@ class NativeOptions:
 
     seconds: float | None = None  # time limit per label; None for none
     gap: float = 1e-3  # relative gap at which the bounds count as closed
-    steps: int = 60  # steps of the dual ascent per node
+    steps: int = 100  # steps of the dual ascent per node
     reach: float = 0.5
     seed: int = 0
     workers: int = 1  # explorers; each uses its share of the cores
