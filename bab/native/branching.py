@@ -49,7 +49,7 @@ _LARGEST = 4.0
 """Largest gap of a neuron's phases, relative to the mean, that counts."""
 
 _EXTRA = 0.4
-"""Splits that may be tried beside the kept ones, relative to these."""
+"""Phases that may be tried beside the best one, relative to those that are kept."""
 
 
 @dataclass(eq=False)
@@ -152,22 +152,23 @@ class Brancher:
 
     def best(self, splits: list[Split], node: Node, won: list[float]) -> int:
         """Return the index of the best tried split, given their gains."""
-        self._kept += 1
-        self._extra += len(splits) - 1
         kinds: dict[str, int] = {}
         for i, split in enumerate(splits):
             if split.kind not in kinds or won[i] > won[kinds[split.kind]]:
                 kinds[split.kind] = i
         firsts = list(kinds.values())
-        if splits[0].kind in _KINDS:
-            for i in firsts:
-                at = int(node.phase.any()), _KINDS.index(splits[i].kind), _size(node)
-                self._won[at] = _FORGET * self._won[at] + won[i]
-                self._tried[at] = _FORGET * self._tried[at] + 1.0
-        if len(firsts) == 1:
-            return firsts[0]
-        tried, gains = self._gains([splits[i] for i in firsts], node)
-        return firsts[int(np.argmax([won[i] for i in firsts] if tried.min() <= _TRIED else gains))]
+        for i in firsts if splits[0].kind in _KINDS else ():
+            at = int(node.phase.any()), _KINDS.index(splits[i].kind), _size(node)
+            self._won[at] = _FORGET * self._won[at] + won[i]
+            self._tried[at] = _FORGET * self._tried[at] + 1.0
+        chosen = firsts[0]
+        if len(firsts) > 1:
+            tried, gains = self._gains([splits[i] for i in firsts], node)
+            scores = [won[i] for i in firsts] if tried.min() <= _TRIED else gains
+            chosen = firsts[int(np.argmax(scores))]
+        self._extra += max(sum(split.kind == "phase" for split in splits) - 1, 0)
+        self._kept += splits[chosen].kind == "phase"
+        return chosen
 
     def _preferred_kinds(self, splits: list[Split], node: Node) -> list[Split]:
         """Return splits of the best kind for such nodes; all while still learning."""
