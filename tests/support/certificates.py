@@ -62,8 +62,8 @@ def _ties(choose: Callable[..., list[Split]]) -> Callable[..., list[Split]]:
     def chosen(self: Brancher, node: Node, target: float) -> list[Split]:
         splits = choose(self, node, target)
         if splits and splits[0].kind == "input" and not node.plain and self._rng.random() < 0.7:
-            neuron = self._neuron(node)
-            return splits if neuron is None else [Split("phase", neuron)]
+            neuron = int(np.argmax(node.neuron_score))
+            return [Split("phase", neuron)] if node.neuron_score[neuron] > 0.0 else splits
         return splits
 
     return chosen
