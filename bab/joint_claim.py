@@ -11,7 +11,7 @@ import numpy as np
 
 from leaveout.arrays import Floats
 from leaveout.bab.forms import Forms, concatenate_forms
-from leaveout.deadline import NEVER, Deadline
+from leaveout.deadline import NEVER, Deadline, OverdueError
 from leaveout.encoders import Applied, Box, Interval
 from leaveout.encoders.joint import Joint, ends_of, join
 from leaveout.encoders.query import Case, Form, Query
@@ -22,6 +22,9 @@ _MOST = 1e200
 
 _SHARE = 0.25
 """Share of a claim's time after which networks are bounded by plain intervals alone."""
+
+_ANALYSED = 0.75
+"""Share of it after which rounding that is not known counts as without bound."""
 
 _FOLDED = 2.0**-27
 """Allowed effect on a form of folding networks in float64, relative to that of float32."""
@@ -48,8 +51,7 @@ def join_claim(
     Without goals, the conditions on scores are the goals, so that a negative value excludes the
     case; without any, the goal is 0.
     """
-    share = None if seconds is None else _SHARE * seconds
-    errors = FormErrors(query, Deadline.after(share))
+    errors = FormErrors(query, Deadline.after(seconds))
     for each in errors.applied:
         if each.members is not None:
             # Checked first: members with non-finite numbers would prove anything.
@@ -129,6 +131,7 @@ class FormErrors:
         known: tuple[tuple[Interval, ...], ...] | None = None,
     ) -> None:
         self._query, self._deadline, self._known = query, deadline, known
+        self._bounding, self._analysing = deadline.part(_SHARE), deadline.part(_ANALYSED)
         self.applied = tuple(
             Applied(each.network, None if each.family is None else query.families[each.family])
             for each in query.applications
@@ -142,7 +145,7 @@ class FormErrors:
     def bounds(self) -> tuple[tuple[Interval, ...], ...]:
         """Bounds of each application's pre-activations, over the whole set of its point."""
         return self._known or tuple(
-            applied.bounds(self._query.points[each.point], deadline=self._deadline)
+            applied.bounds(self._query.points[each.point], deadline=self._bounding)
             for applied, each in zip(self.applied, self._query.applications, strict=True)
         )
 
@@ -169,7 +172,7 @@ class FormErrors:
         members: Sequence[int] | None = None,
         hidden: Sequence[Sequence[Interval]] | None = None,
     ) -> Floats:
-        """Bound the evaluation errors of some forms."""
+        """Bound the evaluation errors of some forms; infinity for what takes too long."""
         total = np.zeros(len(forms))
         rows = [np.zeros((len(forms), each.network.labels)) for each in self.applied]
         for k, form in enumerate(forms):
@@ -183,6 +186,10 @@ class FormErrors:
             box = (boxes or self._query.points)[each.point]
             whole = boxes is None and member is None
             known = hidden[a] if hidden is not None else self.bounds[a] if whole else None
-            found = self.applied[a].rounding(box, member, known)
-            total[asked] += found.of_forms(row[asked])
+            deadline = self._analysing if boxes is None else self._deadline
+            try:
+                found = self.applied[a].rounding(box, member, known, deadline)
+                total[asked] += found.of_forms(row[asked])
+            except OverdueError:
+                total[asked] = np.inf
         return _FOLDED * total if self._query.reals else total

@@ -45,7 +45,7 @@ class Applied:
 
     def __init__(self, network: Network, members: Members | None = None) -> None:
         self.network, self.members = network, members
-        self._evaluations = lru_cache(_EVALUATIONS)(self._evaluation)
+        self._evaluations: dict[int | None, Evaluation] = {}
         self._runners = lru_cache(_RUNNERS)(self._runner)
 
     def __reduce__(self) -> tuple[type[Applied], tuple[Network, Members | None]]:
@@ -76,9 +76,15 @@ class Applied:
             return None
         return rows_of(self.network.stack, exact_layers(self.evaluation()))
 
-    def evaluation(self, member: int | None = None) -> Evaluation:
-        """Return the products and sums that a runtime computes."""
-        return self._evaluations(member)
+    def evaluation(self, member: int | None = None, deadline: Deadline = NEVER) -> Evaluation:
+        """Return the products and sums that a runtime computes, by a deadline or not at all."""
+        found = self._evaluations.get(member)
+        if found is None:
+            found = self._evaluation(member, deadline)
+            if len(self._evaluations) >= _EVALUATIONS:
+                self._evaluations.pop(next(iter(self._evaluations)), None)
+            self._evaluations[member] = found
+        return found
 
     def runner(self, member: int | None = None) -> Runner:
         """Return the network, or a member, in onnxruntime."""
@@ -99,20 +105,27 @@ class Applied:
         return network_bounds(self.stack(member), box, deadline)
 
     def rounding(
-        self, box: Box, member: int | None = None, bounds: Sequence[Interval] | None = None
+        self,
+        box: Box,
+        member: int | None = None,
+        bounds: Sequence[Interval] | None = None,
+        deadline: Deadline = NEVER,
     ) -> RoundingError:
-        """Return the rounding error over a box, optionally given hidden bounds."""
-        known = self.bounds(box, member) if bounds is None else bounds
-        return rounding_error(self.evaluation(member), known, box)
+        """Return the rounding error over a box, optionally given hidden bounds.
 
-    def _evaluation(self, member: int | None) -> Evaluation:
+        `OverdueError` is raised where it is not known by the deadline.
+        """
+        known = self.bounds(box, member, deadline) if bounds is None else bounds
+        return rounding_error(self.evaluation(member, deadline), known, box, deadline)
+
+    def _evaluation(self, member: int | None, deadline: Deadline) -> Evaluation:
         if self.members is None:
             alone = {name: value[None] for name, value in self.network.parameters.items()}
-            return evaluation_of(self.network.graph, alone)
+            return evaluation_of(self.network.graph, alone, deadline)
         family = self.members.family
         if member is None:
-            return evaluation_of_any(self.network.graph, family.parameters)
-        return evaluation_of(self.network.graph, family.take([member]))
+            return evaluation_of_any(self.network.graph, family.parameters, deadline)
+        return evaluation_of(self.network.graph, family.take([member]), deadline)
 
     def _runner(self, member: int | None) -> Runner:
         if self.members is None or member is None:

@@ -15,7 +15,15 @@ from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.models import Members, Stack
 from leaveout.models.graph import Layer
-from leaveout.models.matrices import Matrix, magnitude, positive, scale_columns, take_rows
+from leaveout.models.matrices import (
+    Matrix,
+    dense,
+    ends,
+    magnitude,
+    positive,
+    scale_columns,
+    take_rows,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +57,8 @@ def apart(stack: Stack) -> HyperNetwork:
     """Return each network of a stack as a hyper-network of its own, side by side."""
     layers = (
         HyperLayer(
-            {s: Interval.point(w) for s, w in layer.arrays.items()}, Interval.point(layer.bias)
+            {s: Interval.point(dense(w)) for s, w in layer.weights.items()},
+            Interval.point(layer.bias),
         )
         for layer in stack.layers
     )
@@ -60,7 +69,7 @@ def _hull(stack: Stack) -> HyperNetwork:
     return HyperNetwork(
         tuple(
             HyperLayer(
-                {s: Interval(w.min(axis=0), w.max(axis=0)) for s, w in layer.arrays.items()},
+                {s: Interval(*ends(w)) for s, w in layer.weights.items()},
                 Interval(layer.bias.min(axis=0), layer.bias.max(axis=0)),
             )
             for layer in stack.layers
@@ -90,7 +99,7 @@ def difference(hyper: HyperNetwork, network: Stack) -> tuple[HyperLayer, ...]:
     """Return intervals that contain member minus network (LUCID, section 6.2)."""
     return tuple(
         HyperLayer(
-            {s: _minus(w, layer.arrays[s][0]) for s, w in interval.weights.items()},
+            {s: _minus(w, dense(layer.weights[s])[0]) for s, w in interval.weights.items()},
             _minus(interval.bias, layer.bias[0]),
         )
         for interval, layer in zip(hyper.layers, network.layers, strict=True)
@@ -121,47 +130,39 @@ def network_bounds(network: Stack, box: Box, deadline: Deadline = NEVER) -> tupl
 
     What is left once the deadline is over keeps its plain intervals.
     """
-    pre: list[Interval] = []
-    sources = [Interval(box.lower, box.upper)]
+    behind = _Behind(network, box)
     for layer in network.layers:
         plain = Interval.point(layer.bias[0])
         for s, w in layer.weights.items():
-            plain = plain.plus(sources[s].through(w[0]))
-        pre.append(_meet_backward(plain, layer, network, pre, box, deadline))
-        sources.append(pre[-1].relu())
-    return tuple(pre)
+            plain = plain.plus(behind.sources[s].through(w[0]))
+        behind.add(_meet_backward(plain, layer, behind, deadline))
+    return tuple(behind.pre)
 
 
 _TOGETHER = 2**22
-"""Most coefficients of rows that are pulled back at once, if all are written out."""
+"""Most coefficients of rows that are pulled back at once, as far as the rows before them tell."""
 
 
-def _meet_backward(
-    plain: Interval,
-    layer: Layer,
-    network: Stack,
-    pre: list[Interval],
-    box: Box,
-    deadline: Deadline,
-) -> Interval:
+def _meet_backward(plain: Interval, layer: Layer, behind: _Behind, deadline: Deadline) -> Interval:
     """Intersect a layer's plain intervals with backward bounds.
 
     Of a wide layer only those of neurons that may be on or off: others are linear already.
     """
-    rows = np.arange(layer.width)
+    rows, network = np.arange(layer.width), behind.network
     if network.is_sparse and layer is not network.layers[-1]:
         rows = np.flatnonzero((plain.lower < 0) & (plain.upper > 0))
-    widest = max(box.dimension, *(each.width for each in network.layers))
-    chunk = max(1, _TOGETHER // widest)
+    widest = max(behind.box.dimension, *(each.width for each in network.layers))
     lower, upper = plain.lower.copy(), plain.upper.copy()
-    for start in range(0, len(rows), chunk):
-        if deadline.over:
-            break
+    start, chunk = 0, max(1, _TOGETHER // widest)
+    while start < len(rows) and not deadline.over:
         part = rows[start : start + chunk]
         weights = {s: w[0][part] for s, w in layer.weights.items()}
-        upper[part] = _backward(weights, layer.bias[0][part], network, pre, box)
+        upper[part], most = behind.upper(weights, layer.bias[0][part])
         negated = {s: -w for s, w in weights.items()}
-        lower[part] = -_backward(negated, -layer.bias[0][part], network, pre, box)
+        lower[part] = -behind.upper(negated, -layer.bias[0][part])[0]
+        start += len(part)
+        # Rows of entries stay short: more of them cost no more memory, and far fewer passes.
+        chunk = min(2 * chunk, max(1, _TOGETHER * len(part) // max(1, most)))
     return plain.meet(Interval(lower, upper))
 
 
@@ -174,50 +175,69 @@ def confidence_upper(network: Stack, box: Box, bounds: tuple[Interval, ...], lab
         own = take_rows(w[0], np.arange(network.labels))
         rows[s] = own[label] - own[rivals]
     constant = last.bias[0][label] - last.bias[0][rivals]
-    upper = _backward(rows, constant, network, list(bounds[:-1]), box)
-    return float(upper.min())
+    behind = _Behind(network, box)
+    for each in bounds[:-1]:
+        behind.add(each)
+    return float(behind.upper(rows, constant)[0].min())
 
 
-def _backward(
-    rows: Mapping[int, Matrix],
-    constant: Floats,
-    network: Stack,
-    pre: list[Interval],
-    box: Box,
-) -> Floats:
-    """Bound ``sum over s of rows[s] @ h_s + constant`` from above over the box.
+class _Behind:
+    """The layers behind those that are bounded, replaced by linear bounds in earlier sources."""
 
-    Layers are replaced by linear bounds in earlier sources. Rounding is bounded by term sizes,
-    counted twice, since the sizes are rounded themselves.
-    """
-    sources = [Interval(box.lower, box.upper), *(interval.relu() for interval in pre)]
-    coefficients: dict[int, Matrix] = dict(rows)
-    total = constant.copy()
-    error = gamma(4) * np.abs(constant)
-    for s, row in rows.items():
-        error += gamma(6) * (magnitude(row) @ sources[s].magnitude)
-    for k in range(len(pre), 0, -1):
-        if k not in coefficients:
-            continue
-        row = coefficients.pop(k)
-        above, intercept, below = _relaxation(pre[k - 1])
-        through = scale_columns(row, above, below)
-        layer = network.layers[k - 1]
+    def __init__(self, network: Stack, box: Box) -> None:
+        self.network, self.box = network, box
+        self.pre: list[Interval] = []
+        self.sources = [Interval(box.lower, box.upper)]
+        self._relaxations: list[tuple[Floats, Floats, Floats]] = []
+        self._terms: list[Floats] = []  # the absolute terms of each layer's sums
+
+    def add(self, pre: Interval) -> None:
+        """Add the next layer with its pre-activations."""
+        layer = self.network.layers[len(self.pre)]
         terms = np.abs(layer.bias[0])
         for s, w in layer.weights.items():
-            step = through @ w[0]
-            coefficients[s] = coefficients[s] + step if s in coefficients else step
-            terms = terms + magnitude(w[0]) @ sources[s].magnitude
-        total = total + positive(row) @ intercept + through @ layer.bias[0]
-        roundings = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
-        error += gamma(2 * roundings + 16) * (
-            magnitude(row) @ (terms + np.abs(pre[k - 1].lower) + intercept) + np.abs(total)
-        )
-    if 0 in coefficients:
-        row = take_rows(coefficients[0], np.arange(len(constant)))
-        total = total + box.greatest(row)
-        error += gamma(2 * row.shape[1] + 8) * (np.abs(row) @ sources[0].magnitude + np.abs(total))
-    return np.asarray(total + error)
+            terms = terms + magnitude(w[0]) @ self.sources[s].magnitude
+        above, intercept, below = _relaxation(pre)
+        self.pre.append(pre)
+        self.sources.append(pre.relu())
+        self._terms.append(terms + np.abs(pre.lower) + intercept)
+        self._relaxations.append((above, intercept, below))
+
+    def upper(self, rows: Mapping[int, Matrix], constant: Floats) -> tuple[Floats, int]:
+        """Bound ``sum over s of rows[s] @ h_s + constant`` from above over the box.
+
+        Rounding is bounded by term sizes, counted twice, since the sizes are rounded themselves.
+        The number is how many coefficients there were at most at once.
+        """
+        coefficients: dict[int, Matrix] = dict(rows)
+        total, most = constant.copy(), 0
+        error = gamma(4) * np.abs(constant)
+        for s, row in rows.items():
+            error += gamma(6) * (magnitude(row) @ self.sources[s].magnitude)
+        for k in range(len(self.pre), 0, -1):
+            if k not in coefficients:
+                continue
+            most = max(most, sum(each.size for each in coefficients.values()))
+            row = coefficients.pop(k)
+            above, intercept, below = self._relaxations[k - 1]
+            through = scale_columns(row, above, below)
+            layer = self.network.layers[k - 1]
+            for s, w in layer.weights.items():
+                step = through @ w[0]
+                coefficients[s] = coefficients[s] + step if s in coefficients else step
+            total = total + positive(row) @ intercept + through @ layer.bias[0]
+            roundings = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
+            error += gamma(2 * roundings + 16) * (
+                magnitude(row) @ self._terms[k - 1] + np.abs(total)
+            )
+        if 0 in coefficients:
+            row = take_rows(coefficients[0], np.arange(len(constant)))
+            most = max(most, row.size)
+            total = total + self.box.greatest(row)
+            error += gamma(2 * row.shape[1] + 8) * (
+                np.abs(row) @ self.sources[0].magnitude + np.abs(total)
+            )
+        return np.asarray(total + error), most
 
 
 def _relaxation(pre: Interval) -> tuple[Floats, Floats, Floats]:

@@ -13,6 +13,7 @@ from leaveout.encoders.bounds import HyperLayer, HyperNetwork, PairBounds
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval
 from leaveout.models import Layer, Stack
+from leaveout.models.matrices import dense, numbers
 from leaveout.solvers import Outcome, Problem, Status
 
 Columns = NDArray[np.int64]
@@ -118,7 +119,7 @@ class ScaledPair:
     @property
     def largest(self) -> float:
         """The largest scaled weight of either network."""
-        parts = [w for layer in self.network.layers for w in layer.arrays.values()]
+        parts = [numbers(w) for layer in self.network.layers for w in layer.weights.values()]
         parts += [w.magnitude for layer in self.hyper.layers for w in layer.weights.values()]
         return max(float(np.abs(part).max(initial=0.0)) for part in parts)
 
@@ -143,7 +144,7 @@ def scale_pair(network: Stack, hyper: HyperNetwork, bounds: PairBounds, box: Box
     for k, (layer, interval) in enumerate(zip(network.layers, hyper.layers, strict=True)):
         down = 1 / inner[k]
         ratio = {s: outer[s] * down[:, None] for s in layer.weights}
-        weighted = {s: w * ratio[s] for s, w in layer.arrays.items()}
+        weighted = {s: dense(w) * ratio[s] for s, w in layer.weights.items()}
         layers.append(Layer(weighted, layer.bias * down))
         weights = {s: _times(w, ratio[s]) for s, w in interval.weights.items()}
         hyper_layers.append(HyperLayer(weights, _times(interval.bias, down)))
@@ -382,7 +383,7 @@ def _exact_rows(builder: ProblemBuilder, z: Neurons, layer: Layer, sources: list
     """Add Eq. 3d: z = W h + b."""
     d = z.defined
     terms = [(z.inputs[d], np.eye(len(d)))]
-    terms += [(sources[s], -w[0][d]) for s, w in layer.arrays.items()]
+    terms += [(sources[s], -dense(w)[0][d]) for s, w in layer.weights.items()]
     if len(d):
         builder.add_rows(terms, layer.bias[0][d], layer.bias[0][d])
 

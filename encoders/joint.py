@@ -297,7 +297,7 @@ def _deepen(stack: Stack, depth: int) -> Stack:
     layers = list(stack.layers)
     while len(layers) < depth:
         last = layers.pop()
-        both = {s: np.concatenate([w, -w], axis=1) for s, w in last.arrays.items()}
+        both = {s: np.concatenate([dense(w), -dense(w)], axis=1) for s, w in last.weights.items()}
         layers.append(Layer(both, np.concatenate([last.bias, -last.bias], axis=1)))
         one = np.eye(last.width)[None]
         apart = np.concatenate([one, -one], axis=2)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.kernel.float32 import FOLDED
@@ -143,19 +144,23 @@ class Evaluation:
     signed: bool  # whether it is a single network, so that positive and negative parts are separate
 
 
-def evaluation_of(graph: Graph, parameters: Parameters) -> Evaluation:
+def evaluation_of(graph: Graph, parameters: Parameters, deadline: Deadline = NEVER) -> Evaluation:
     """Return the evaluation of one network."""
     if any(len(parameters[name]) != 1 for name in graph.parameters):
         raise ValueError("terms of several networks cannot be distinguished by sign")
-    return _evaluation(graph, parameters, signed=True)
+    return _evaluation(graph, parameters, deadline, signed=True)
 
 
-def evaluation_of_any(graph: Graph, parameters: Parameters) -> Evaluation:
+def evaluation_of_any(
+    graph: Graph, parameters: Parameters, deadline: Deadline = NEVER
+) -> Evaluation:
     """Return an evaluation whose absolute values bound those of several networks."""
-    return _evaluation(graph, parameters, signed=False)
+    return _evaluation(graph, parameters, deadline, signed=False)
 
 
-def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evaluation:
+def _evaluation(
+    graph: Graph, parameters: Parameters, deadline: Deadline, *, signed: bool
+) -> Evaluation:
     shapes = {graph.input: graph.input_shape}
     chains: dict[str, Chain] = {}
     # Most terms in any tensor's sums since the last ReLU.
@@ -167,8 +172,9 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
         shape = shapes[out] = shapes[first]
         if isinstance(operator, Affine):
             sides, constant, shapes[out], regrouped = _largest(
-                operator, graph, parameters, shape, signed=signed
+                operator, graph, parameters, shape, deadline, signed=signed
             )
+            deadline.check()
             # The operator's own: constants may cancel in its matrix, but are rounded all the same.
             rounds = operator.roundings(shape, graph.shapes) > 0
             before = chains.get(first) or Chain(first)
@@ -188,7 +194,13 @@ def _evaluation(graph: Graph, parameters: Parameters, *, signed: bool) -> Evalua
 
 
 def _largest(
-    operator: Affine, graph: Graph, parameters: Parameters, shape: tuple[int, ...], *, signed: bool
+    operator: Affine,
+    graph: Graph,
+    parameters: Parameters,
+    shape: tuple[int, ...],
+    deadline: Deadline,
+    *,
+    signed: bool,
 ) -> tuple[Matrices, Floats, tuple[int, ...], float]:
     """Return an operator's largest absolute values over the networks, and its shape."""
     count = max((len(parameters[name]) for name in graph.parameters), default=1)
@@ -199,12 +211,15 @@ def _largest(
     for start in range(0, count, step):
         chunk = {name: parameters[name][start : start + step] for name in graph.parameters}
         constants = stacked_constants(graph, chunk)
+        deadline.check()
         matrix = operator.matrix(shape, constants)
+        deadline.check()
         matrices = settle(matrix.transpose(0, 2, 1), len(matrix))
         stored = matrices.values if isinstance(matrices, Sparse) else matrices
         most = stored.max(axis=0), -stored.min(axis=0)
         found = np.stack(most if signed else [np.maximum(*most)])
         sides = np.maximum(found, sides, out=found)
+        deadline.check()
         size = operator.constant_magnitude(shape, constants)
         if signed:
             # Positive and negative terms: their sum is the size, their difference the constant.
@@ -263,6 +278,7 @@ class RoundingError:
     local: dict[str, Floats]  # shape (width,)
     slope: dict[str, tuple[Floats, Floats]]
     finite: bool
+    deadline: Deadline = NEVER
 
     def of_forms(self, forms: Floats) -> Floats:
         """Bound the effect of rounding on ``forms @ scores``, the forms being evaluated exactly."""
@@ -319,6 +335,7 @@ class RoundingError:
         for step in reversed(self.evaluation.steps):
             if step.output not in slopes:
                 continue
+            self.deadline.check()
             low, high = slopes.pop(step.output)
             if step.output in self.local:
                 total += np.maximum(np.abs(low), np.abs(high)) @ self.local[step.output]
@@ -348,8 +365,13 @@ class RoundingError:
         return [(below - pad, above + pad)]
 
 
-def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box) -> RoundingError:
-    """Propagate float32 evaluation through a region."""
+def rounding_error(
+    evaluation: Evaluation, bounds: Sequence[Interval], box: Box, deadline: Deadline = NEVER
+) -> RoundingError:
+    """Propagate float32 evaluation through a region.
+
+    `OverdueError` is raised at a deadline, by the methods of what is returned too.
+    """
     source, signed = evaluation.graph.input, evaluation.signed
     above, below = np.maximum(box.upper, 0.0), np.maximum(-box.lower, 0.0)
     sides = [above, below] if signed else [np.maximum(above, below)]
@@ -358,6 +380,7 @@ def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box)
     slope: dict[str, tuple[Floats, Floats]] = {}
     layer = 0
     for step in evaluation.steps:
+        deadline.check()
         first, out = values[step.inputs[0]], step.output
         if step.sums or step.sign:
             value, local[out] = _value_and_error(step, values, signed)
@@ -376,7 +399,7 @@ def rounding_error(evaluation: Evaluation, bounds: Sequence[Interval], box: Box)
         values[out] = value
         if not value[:-1].sum(axis=0).max() < _LARGEST32:
             return RoundingError(evaluation, values, local, slope, False)
-    return RoundingError(evaluation, values, local, slope, True)
+    return RoundingError(evaluation, values, local, slope, True, deadline)
 
 
 def _value_and_error(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.models.matrices import Matrices, Sparse, dense, numbers
+from leaveout.models.matrices import Matrices, Sparse, numbers
 from leaveout.models.onnx.operators.base import Affine, Operator, Shape, Shapes
 
 
@@ -83,11 +83,6 @@ class Layer:
 
     weights: Mapping[int, Matrices]
     bias: Floats
-
-    @property
-    def arrays(self) -> Mapping[int, Floats]:
-        """The weights written out."""
-        return {source: dense(weights) for source, weights in self.weights.items()}
 
     @property
     def width(self) -> int:

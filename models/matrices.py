@@ -154,6 +154,15 @@ def dense(matrices: Matrices) -> Floats:
     return matrices.dense() if isinstance(matrices, Sparse) else matrices
 
 
+def ends(matrices: Matrices) -> tuple[Floats, Floats]:
+    """Return the least and greatest numbers of several networks, written out as one matrix."""
+    if not isinstance(matrices, Sparse):
+        return matrices.min(axis=0), matrices.max(axis=0)
+    values = np.stack([matrices.values.min(axis=0), matrices.values.max(axis=0)])
+    low, high = Sparse(matrices.starts, matrices.columns, values, matrices.width).dense()
+    return low, high
+
+
 def numbers(matrices: Matrices) -> Floats:
     """Return the stored numbers of each network in one row."""
     if isinstance(matrices, Sparse):
@@ -281,19 +290,46 @@ def _is_identity(matrix: Sparse) -> bool:
     )
 
 
+_TERMS = 2**22
+"""Most terms of a product's rows that are computed at once, for each network and unless one row
+has more: terms at one place are many times the entries that they are added to."""
+
+
 def _product(second: Sparse, first: Sparse) -> Sparse:
     """Return the product, with an entry wherever one may be, whatever cancels."""
-    counts = np.diff(first.starts)[second.columns]
-    entry = np.repeat(np.arange(len(second.columns)), counts)
-    within = np.arange(len(entry)) - np.repeat(np.cumsum(counts) - counts, counts)
-    other = first.starts[second.columns[entry]] + within
-    values = second.values[:, entry] * first.values[:, other]
-    return _collect(
-        second.rows[entry],
-        first.columns[other],
-        values,
-        (len(second.starts) - 1, first.width),
+    lengths = np.diff(first.starts)[second.columns]
+    ends = np.concatenate([[0], np.cumsum(lengths)])[second.starts]
+    rows, start, parts = len(second.starts) - 1, 0, []
+    most = max(1, _TERMS // max(len(first), len(second)))
+    while start < rows or not parts:
+        stop = max(start + 1, int(np.searchsorted(ends, ends[start] + most, side="right")) - 1)
+        stop = min(stop, rows)
+        at = slice(second.starts[start], second.starts[stop])
+        parts.append(_row_products(second, first, at, lengths[at], start, stop))
+        start = stop
+    if len(parts) == 1:
+        return parts[0]
+    sizes = np.cumsum([0, *(part.starts[-1] for part in parts)])
+    starts = [part.starts[:-1] + size for part, size in zip(parts, sizes[:-1], strict=True)]
+    return Sparse(
+        np.concatenate([*starts, sizes[-1:]]),
+        np.concatenate([part.columns for part in parts]),
+        np.concatenate([part.values for part in parts], axis=1),
+        first.width,
     )
+
+
+def _row_products(
+    second: Sparse, first: Sparse, at: slice, counts: Integers, start: int, stop: int
+) -> Sparse:
+    """Return some rows of the product: those of the entries ``at``, which meet ``counts`` terms."""
+    columns = second.columns[at]
+    entry = np.repeat(np.arange(len(columns)), counts)
+    other = np.arange(len(entry)) - np.repeat(np.cumsum(counts) - counts, counts)
+    other += first.starts[columns[entry]]
+    rows = np.repeat(np.arange(stop - start), np.diff(second.starts[start : stop + 1]))
+    values = second.values[:, at][:, entry] * first.values[:, other]
+    return _collect(rows[entry], first.columns[other], values, (stop - start, first.width))
 
 
 def _collect(rows: Integers, columns: Integers, values: Floats, shape: tuple[int, int]) -> Sparse:

@@ -195,6 +195,9 @@ _JACOBIANS = 1e9
 _STEEPEST = 1e6
 """How far conditions are scaled at most."""
 
+_PRODUCTS, _FEWEST_SEEN = 5e8, 16
+"""Products to evaluate the networks at samples, and how many tell typical sizes, at least."""
+
 _FEWEST_LANES, _MOST = 16, 2**24
 """Points that are scored at least, and values of all points and lanes at most."""
 
@@ -207,7 +210,7 @@ class ClaimField:
     forms: Forms  # the question's, conditions scaled so that they are about as steep as goals
     replayer: Callable[[NDArray[np.float64], int, int], Found | None]
     network: Nets  # the first network
-    sizes: tuple[float, ...]  # typical pre-activations of each layer
+    seen: NDArray[np.float64]  # shape (p, d): points that tell typical sizes
     sides: NDArray[np.float64]  # shape (2, cases, d)
     terms: NDArray[np.float64]  # shape (rows,)
 
@@ -227,8 +230,13 @@ class ClaimField:
         most = np.maximum(np.abs(box.lower), np.abs(box.upper))
         terms = np.abs(forms.constant) + np.abs(forms.inputs) @ most
         terms += np.abs(forms.scores).sum(axis=1) + np.abs(forms.change).sum(axis=1)
-        sizes = layer_sizes(network, sample_box(box, rng, SEEN))
-        return ClaimField(claim, forms, replayer, network, sizes, sides, terms)
+        return ClaimField(claim, forms, replayer, network, sample_box(box, rng, SEEN), sides, terms)
+
+    @cached_property
+    def sizes(self) -> tuple[float, ...]:
+        """Typical pre-activations of each layer."""
+        few = int(np.clip(_PRODUCTS / self.parameters, _FEWEST_SEEN, SEEN))
+        return layer_sizes(self.network, self.seen[:few])
 
     @property
     def box(self) -> Box:
@@ -456,9 +464,8 @@ def _balance_forms(claim: JointClaim, points: NDArray[np.float64]) -> Forms:
 
 Doubles = NDArray[np.float64]
 
-_FEWEST, _SAMPLES = 64, 4000
-_VALUES, _PRODUCTS = 2**22, 5e8
-"""Values of samples in all lanes, and products to evaluate the networks there, at most."""
+_FEWEST, _SAMPLES, _VALUES = 64, 4000, 2**22
+"""Samples at least and at most, and their values in all lanes at most."""
 
 _REPLAYED = 64
 """Samples that are replayed at most."""

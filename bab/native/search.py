@@ -19,10 +19,10 @@ from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import NOTHING, Finding, Hint, Question
 from leaveout.bab.native.workers.coordinator import Coordinator
-from leaveout.bab.native.workers.pool import Executor, OverdueError, WorkerLostError, make_executor
+from leaveout.bab.native.workers.pool import Executor, WorkerLostError, make_executor
 from leaveout.bab.native.workers.worker import FailedError, Saved, WorkerState
 from leaveout.bab.result import Progress, ProgressCallback, Reason, SearchResult
-from leaveout.deadline import NEVER, Deadline
+from leaveout.deadline import NEVER, Deadline, OverdueError
 
 _ROUNDED = 0.01
 """Largest relative gap that is attributed to float32 evaluation and counts as closed."""
@@ -59,7 +59,9 @@ class Criterion:
         enough = self.question.enough(lower, self.gap)
         return max(self.cut, enough - 1e-12 * abs(enough))
 
-    def is_met(self, found: Finding | None, upper: float, rounding: float, *, at: float) -> bool:
+    def is_met(
+        self, found: Finding | None, upper: float, rounding: Callable[[], float], *, at: float
+    ) -> bool:
         """Return whether there is no more to find, or the bounds agree."""
         if upper <= max(at, self.least, NOTHING):
             return True
@@ -70,7 +72,8 @@ class Criterion:
         if math.isinf(upper):
             return False
         enough = self.question.enough(found.value, self.gap)
-        return upper <= enough or upper - found.value <= min(_ROUNDED * abs(upper), rounding)
+        gap = upper - found.value
+        return upper <= enough or (gap <= _ROUNDED * abs(upper) and gap <= rounding())
 
 
 def displayed_upper(upper: float) -> float:
@@ -109,8 +112,15 @@ class Enclosure(Generic[W]):
 
     @property
     def rounding(self) -> float:
-        """Largest effect of float32 evaluation on a bound."""
-        return self._question.rounding if self._near is None else self._near
+        """Largest effect of float32 evaluation on a bound, near the best counter-example."""
+        if self.witness is None:
+            return self._question.rounding
+        if self._near is None:
+            # Only here, since it takes long for large networks, and not at all for a decision.
+            near = self._question.rounding_near(self.witness)
+            # What is not known in time closes no gap.
+            self._near = near if math.isfinite(near) else 0.0
+        return self._near
 
     @property
     def target(self) -> float:
@@ -120,18 +130,19 @@ class Enclosure(Generic[W]):
     @property
     def is_settled(self) -> bool:
         """Whether there is no more to find."""
-        rounding, cut = _ENOUGH * self.rounding, self.criterion.cut
-        return self.criterion.is_met(self.witness, self.upper, rounding, at=cut)
+        return self._is_met(self.upper, _ENOUGH, self.criterion.cut)
 
     @property
     def is_exactly_settled(self) -> bool:
         """Whether there is no more to find, without allowance for rounding."""
-        return self.criterion.is_met(self.witness, self.upper, 0.0, at=self.criterion.cut)
+        return self._is_met(self.upper, 0.0, self.criterion.cut)
 
     def is_closed_by(self, upper: float) -> bool:
         """Return whether an upper bound answers the question."""
-        rounding, floor = _CLOSED * self.rounding, self.criterion.floor
-        return self.criterion.is_met(self.witness, upper, rounding, at=floor)
+        return self._is_met(upper, _CLOSED, self.criterion.floor)
+
+    def _is_met(self, upper: float, times: float, at: float) -> bool:
+        return self.criterion.is_met(self.witness, upper, lambda: times * self.rounding, at=at)
 
     def verdict(
         self, upper: float, stopped: tuple[Reason, str] | None
@@ -172,7 +183,7 @@ class Enclosure(Generic[W]):
             self.before[:] = self._most
             self.proved = math.inf
         if self.witness is None or found.value > self.witness.value:
-            self.witness, self._near = found, self._question.rounding_near(found)
+            self.witness, self._near = found, None
 
     def prove(self, value: float) -> None:
         """Record a bound that workers proved for all members; it stays valid."""
@@ -424,14 +435,12 @@ class NativeSearch(Generic[W]):
             self._attack(self.seeking.first_share)
         elif saved is None and not self.known.is_settled:
             # Some lower bound is better than none.
+            self._leave_if_late()
             self.seeking.sample()
         if self.known.is_settled:
             return
         if self.coordinator is None:
-            if self.options.seconds and self.deadline.over:
-                # Bounding a wide network took all of it; without any time, roots are looked at.
-                self.stop = Stop.LATE
-                return
+            self._leave_if_late()
             self.coordinator = self._make_coordinator()
         if saved is not None:
             self.coordinator.resume(saved, self.known.target)
@@ -444,6 +453,11 @@ class NativeSearch(Generic[W]):
                 # With a node limit, results must not depend on time.
                 self._attack(self.seeking.first_share)
         self._explore(self.coordinator)
+
+    def _leave_if_late(self) -> None:
+        """Stop where bounding a wide network took all time; without any, roots are looked at."""
+        if self.options.seconds:
+            self.deadline.check()
 
     def _make_coordinator(self) -> Coordinator:
         """Return a coordinator with a new pool."""

@@ -7,6 +7,10 @@ import time
 from dataclasses import dataclass
 
 
+class OverdueError(Exception):
+    """Work that a deadline ended."""
+
+
 @dataclass(frozen=True)
 class Deadline:
     """A moment by which work must be done."""
@@ -34,6 +38,16 @@ class Deadline:
     def limit(self) -> float | None:
         """Seconds left, 0 once it is over; None without a limit."""
         return None if math.isinf(self.at) else self.seconds_left
+
+    def check(self) -> None:
+        """Raise `OverdueError` once the moment has come."""
+        if self.over:
+            raise OverdueError
+
+    def part(self, share: float) -> Deadline:
+        """Return the moment when a share of the seconds left is over."""
+        left = self.limit
+        return self if left is None else Deadline.after(share * left)
 
     def share(self, parts: int) -> float | None:
         """Return each part's share of the seconds left; None without a limit."""

@@ -12,6 +12,7 @@ from leaveout.arrays import Floats
 from leaveout.bab import Instance
 from leaveout.compiling import cached_njit
 from leaveout.models import Layer
+from leaveout.models.matrices import dense
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,8 +82,8 @@ def pack(instance: Instance) -> Packed:
 def _flat(layer: Layer) -> Floats:
     return np.concatenate(
         [
-            weights.transpose(0, 2, 1).reshape(len(layer.bias), -1)
-            for _, weights in sorted(layer.arrays.items())
+            dense(weights).transpose(0, 2, 1).reshape(len(layer.bias), -1)
+            for _, weights in sorted(layer.weights.items())
         ],
         axis=1,
     )

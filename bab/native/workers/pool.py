@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Question
 from leaveout.bab.native.workers.worker import Worker
-from leaveout.deadline import NEVER, Deadline
+from leaveout.deadline import NEVER, Deadline, OverdueError
 from leaveout.errors import SolverError
 
 T = TypeVar("T")
@@ -64,10 +64,6 @@ class WorkerLostError(Exception):
     def __init__(self, worker: int, message: str) -> None:
         super().__init__(message)
         self.worker = worker
-
-
-class OverdueError(Exception):
-    """Workers have exceeded the available time."""
 
 
 class WorkerPool(Protocol):

@@ -190,8 +190,13 @@ class ConvTranspose(Affine):
         """See `Affine.apply`."""
         shape = values.shape[2:]
         after = self.shape_after(shape, {k: constants[k].shape[1:] for k in self._names})
-        rows = values.reshape(*values.shape[:2], -1)
-        found = rows @ self._convolution.matrix(after, constants)
+        if values.any():
+            rows = values.reshape(*values.shape[:2], -1)
+            found = rows @ self._convolution.matrix(after, constants)
+        else:
+            # As where only the constant part is asked for: the matrix may be a large one.
+            count = max(len(values), len(constants[self.weight]))
+            found = np.zeros((count, values.shape[1], math.prod(after)))
         found = found.reshape(*found.shape[:2], *after)
         if biased and self.bias:
             bias = constants[self.bias]
