@@ -13,6 +13,7 @@ from leaveout.arrays import Floats
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
+from leaveout.kernel.smooth import Kinds, by_kind, change_of, pair_ends
 from leaveout.models import Members, Stack
 from leaveout.models.graph import Layer
 from leaveout.models.matrices import Matrix, magnitude, positive, scale_columns, take_rows
@@ -24,6 +25,7 @@ class HyperLayer:
 
     weights: Mapping[int, Interval]  # shape (outputs, inputs) or (m, outputs, inputs)
     bias: Interval  # shape (outputs,) or (m, outputs)
+    kinds: Kinds | None = None  # as in `Layer`
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +51,9 @@ def apart(stack: Stack) -> HyperNetwork:
     """Return each network of a stack as a hyper-network of its own, side by side."""
     layers = (
         HyperLayer(
-            {s: Interval.point(w) for s, w in layer.arrays.items()}, Interval.point(layer.bias)
+            {s: Interval.point(w) for s, w in layer.arrays.items()},
+            Interval.point(layer.bias),
+            layer.kinds,
         )
         for layer in stack.layers
     )
@@ -62,6 +66,7 @@ def _hull(stack: Stack) -> HyperNetwork:
             HyperLayer(
                 {s: Interval(w.min(axis=0), w.max(axis=0)) for s, w in layer.arrays.items()},
                 Interval(layer.bias.min(axis=0), layer.bias.max(axis=0)),
+                layer.kinds,
             )
             for layer in stack.layers
         ),
@@ -75,6 +80,7 @@ def _union(first: HyperNetwork, second: HyperNetwork) -> HyperNetwork:
             HyperLayer(
                 {s: _wider(w, other.weights[s]) for s, w in layer.weights.items()},
                 _wider(layer.bias, other.bias),
+                layer.kinds,
             )
             for layer, other in zip(first.layers, second.layers, strict=True)
         ),
@@ -128,7 +134,7 @@ def network_bounds(network: Stack, box: Box, deadline: Deadline = NEVER) -> tupl
         for s, w in layer.weights.items():
             plain = plain.plus(sources[s].through(w[0]))
         pre.append(_meet_backward(plain, layer, network, pre, box, deadline))
-        sources.append(pre[-1].relu())
+        sources.append(activated(pre[-1], layer.kinds))
     return tuple(pre)
 
 
@@ -190,7 +196,8 @@ def _backward(
     Layers are replaced by linear bounds in earlier sources. Rounding is bounded by term sizes,
     counted twice, since the sizes are rounded themselves.
     """
-    sources = [Interval(box.lower, box.upper), *(interval.relu() for interval in pre)]
+    kinds = [layer.kinds for layer in network.layers]
+    sources = [Interval(box.lower, box.upper), *map(activated, pre, kinds)]
     coefficients: dict[int, Matrix] = dict(rows)
     total = constant.copy()
     error = gamma(4) * np.abs(constant)
@@ -201,6 +208,7 @@ def _backward(
             continue
         row = coefficients.pop(k)
         above, intercept, below = _relaxation(pre[k - 1])
+        lowest = _smooth_lines(pre[k - 1], kinds[k - 1], above, intercept, below)
         through = scale_columns(row, above, below)
         layer = network.layers[k - 1]
         terms = np.abs(layer.bias[0])
@@ -209,6 +217,9 @@ def _backward(
             coefficients[s] = coefficients[s] + step if s in coefficients else step
             terms = terms + magnitude(w[0]) @ sources[s].magnitude
         total = total + positive(row) @ intercept + through @ layer.bias[0]
+        if lowest.any():
+            total = total - positive(-row) @ lowest
+            intercept = np.abs(intercept) + np.abs(lowest)
         roundings = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
         error += gamma(2 * roundings + 16) * (
             magnitude(row) @ (terms + np.abs(pre[k - 1].lower) + intercept) + np.abs(total)
@@ -231,6 +242,37 @@ def _relaxation(pre: Interval) -> tuple[Floats, Floats, Floats]:
     return above, intercept, below
 
 
+def activated(pre: Interval, kinds: Kinds | None) -> Interval:
+    """Return the interval of activations."""
+    found = pre.relu()
+    for curve, at in by_kind(kinds) if kinds is not None else ():
+        low, high = curve.ends(pre.lower[..., at], pre.upper[..., at])
+        found.lower[..., at], found.upper[..., at] = low - curve.floor, high - curve.floor
+    return found
+
+
+def _smooth_lines(
+    pre: Interval, kinds: Kinds | None, above: Floats, intercept: Floats, below: Floats
+) -> Floats:
+    """Write a tangent or the chord in place of a ReLU's lines; return the lower intercepts."""
+    lowest = np.zeros_like(intercept)
+    for curve, at in by_kind(kinds) if kinds is not None else ():
+        low, high = pre.lower[at], pre.upper[at]
+        middle, one = (low + high) / 2, np.ones(len(at))
+        chord = (curve.at(high)[0] - curve.at(low)[0]) / np.maximum(high - low, 1e-9)
+        best = np.full((2, len(at)), np.inf)
+        for slope in (chord, curve.at(middle)[1]):
+            for side, (sign, own, constant) in enumerate(
+                ((1.0, above, intercept), (-1.0, below, lowest))
+            ):
+                top = curve.top(sign * one, sign * slope, low, high)
+                better = top + sign * slope * middle < best[side]
+                best[side] = np.where(better, top + sign * slope * middle, best[side])
+                own[at] = np.where(better, slope, own[at])
+                constant[at] = np.where(better, sign * top - curve.floor, constant[at])
+    return lowest
+
+
 def hyper_bounds(hyper: HyperNetwork, box: Box) -> tuple[Interval, ...]:
     """Bound a hyper-network's pre-activations by interval arithmetic alone."""
     sources = [Interval(box.lower, box.upper)]
@@ -240,7 +282,7 @@ def hyper_bounds(hyper: HyperNetwork, box: Box) -> tuple[Interval, ...]:
         for s, w in layer.weights.items():
             value = value.plus(sources[s].apply(w))
         pre.append(value)
-        sources.append(value.relu())
+        sources.append(activated(value, layer.kinds))
     return tuple(pre)
 
 
@@ -265,14 +307,28 @@ def pair_bounds(
         value = value.meet(bounds[k].plus(change))
         pre_members.append(value)
         pre_difference.append(change)
-        members.append(value.relu())
-        after.append(relu_difference(bounds[k], change))
+        members.append(activated(value, layer.kinds))
+        after.append(output_difference(bounds[k], change, layer.kinds))
     return PairBounds(
         bounds,
         tuple(pre_members),
         tuple(pre_difference),
         (*after[1:-1], pre_difference[-1]),
     )
+
+
+def output_difference(pre: Interval, change: Interval, kinds: Kinds | None) -> Interval:
+    """Return the padded hull of the changes of activations."""
+    found = relu_difference(pre, change)
+    if kinds is None:
+        return found
+    sides = pre.lower, pre.upper, change.lower, change.upper
+    least, most = change_of(pair_ends(kinds, *(each[None] for each in sides)))
+    lower, upper = (
+        np.where(kinds > 0, each, own)
+        for each, own in ((least[0], found.lower), (most[0], found.upper))
+    )
+    return Interval(lower, upper)
 
 
 def relu_difference(pre: Interval, change: Interval) -> Interval:

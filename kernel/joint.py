@@ -16,6 +16,7 @@ import numpy as np
 from .float32 import Program
 from .networks import Integers, Layer
 from .numbers import Floats
+from .smooth import beside, same
 
 TOGETHER = 64
 """Networks read at once."""
@@ -128,6 +129,7 @@ def join(
 def _alike(first: Sequence[Layer], second: Sequence[Layer]) -> bool:
     return len(first) == len(second) and all(
         one.bias.shape[1] == two.bias.shape[1] and one.sources == two.sources
+        and same(one.kinds, two.kinds)
         for one, two in zip(first, second, strict=True)
     )
 
@@ -144,7 +146,7 @@ def _widen(layers: Sequence[Layer], spot: Spot, width: int) -> list[Layer]:
                     if at is not None:
                         wide[:, :, at] = weights[i]
                 weights[i] = wide
-        found.append(Layer(layer.sources, tuple(weights), layer.bias))
+        found.append(Layer(layer.sources, tuple(weights), layer.bias, layer.kinds))
     return found
 
 
@@ -170,7 +172,8 @@ def _side_by_side(stacks: Sequence[Sequence[Layer]], width: int, count: int) -> 
                     block[:, at[0], at[1]] = part.weights[part.sources.index(s)]
             weights.append(block)
         bias = [np.broadcast_to(part.bias, (count, part.bias.shape[1])) for part in parts]
-        found.append(Layer(sources, tuple(weights), np.concatenate(bias, axis=1)))
+        kinds = beside([(part.kinds, part.bias.shape[1]) for part in parts])
+        found.append(Layer(sources, tuple(weights), np.concatenate(bias, axis=1), kinds))
     return found
 
 

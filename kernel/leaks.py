@@ -75,7 +75,7 @@ class Leaks:
         need(0 <= label < net.labels, f"there is no label {label}")
         others = [c for c in range(net.labels) if c != label]
         rows = [len(others) + 1] * len(others)
-        ties = np.ones(len(others), bool)
+        ties = np.full(len(others), not net.is_bent.any())
         tree = read_tree(question(ask, "tree", {}), net, rows, ties, len(self.members))
         Walk(self._space(label, others, ties), tree, upper, ask).run(
             lambda done: report(done, len(tree.parent))

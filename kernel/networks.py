@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from .boxes import Inputs, Table, shifted_rows
 from .numbers import UNIT, Floats, gamma, need
+from .smooth import Kinds, by_kind, change_of, floors, pair_ends, same, tops
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -32,11 +33,12 @@ as the phases of pairs let it vary."""
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One affine map of some networks; source 0 is the input, source k layer k after its ReLU."""
+    """One affine map of some networks; source 0 is the input, source k layer k when activated."""
 
     sources: tuple[int, ...]
     weights: tuple[Floats, ...]  # by source, shape (m, outputs, width of the source)
     bias: Floats  # shape (m, outputs)
+    kinds: Kinds | None = None  # smooth activations in place of ReLUs
 
 
 class Networks(Protocol):
@@ -81,12 +83,15 @@ class Net:
         self, network: Sequence[Layer], others: Networks, box: Inputs, origin: Floats
     ) -> None:
         self.network, self.others, self.origin = network, others, origin
+        self.kinds = [layer.kinds for layer in network[:-1]]
         need(origin <= box.lower, "an origin above the box")
         self.lower = positive(np.nextafter(box.lower - origin, -np.inf))
         self.upper = np.nextafter(box.upper - origin, np.inf)
         self.tables: tuple[Table, ...] = shifted_rows(box.tables, origin)
         self.weights = [[w[0] for w in layer.weights] for layer in network]
-        self.bias = [layer.bias[0] + _at_origin(layer, origin)[0] for layer in network]
+        # What each source is moved by, so that it is never negative.
+        self.shifts = [origin, *(0.0 if kinds is None else -floors(kinds) for kinds in self.kinds)]
+        self.bias = [layer.bias[0] + self._at_shifts(layer)[0] for layer in network]
         widths = [len(bias) for bias in self.bias]
         self.depth, self.inputs, self.labels = len(network), len(origin), widths[-1]
         ends = np.cumsum([0, *widths]).tolist()
@@ -96,6 +101,18 @@ class Net:
         self.unit = gamma(12 * ends[-1] + 4 * self.inputs + 128)
         self._hulls: dict[bytes, Hull] = {}
         self._start(self.hull(np.arange(len(others))))
+
+    @property
+    def is_bent(self) -> Flags:
+        """Which hidden neurons are smooth."""
+        parts = [np.zeros(at.stop - at.start) for at in self.at[:-1]]
+        own = [p if k is None else k for p, k in zip(parts, self.kinds, strict=True)]
+        return np.concatenate([*own, np.zeros(0)]) > 0
+
+    def told(self, k: int) -> dict[str, Kinds]:
+        """Return what those who give hints about a layer need to know of its neurons."""
+        kinds = self.kinds[k]
+        return {} if kinds is None else {"kinds": kinds}
 
     def hull(self, members: Integers) -> Hull:
         """Return the hull of some members, minus N."""
@@ -113,11 +130,12 @@ class Net:
         for _, layers in self.others.chunks(members):
             parts = []
             for own, layer in zip(self.network, layers, strict=True):
-                need(own.sources == layer.sources, "a member of another architecture")
+                fine = own.sources == layer.sources and same(own.kinds, layer.kinds)
+                need(fine, "a member of another architecture")
                 parts += [a - b for a, b in zip(layer.weights, own.weights, strict=True)]
                 # Of the difference, so that no large numbers cancel.
                 moved = Layer(own.sources, tuple(parts[-len(own.sources) :]), layer.bias)
-                parts.append(layer.bias - own.bias + _at_origin(moved, self.origin))
+                parts.append(layer.bias - own.bias + self._at_shifts(moved))
             least, most = [p.min(0) for p in parts], [p.max(0) for p in parts]
             low = least if not low else [np.minimum(a, b) for a, b in zip(low, least, strict=True)]
             high = most if not high else [np.maximum(a, b) for a, b in zip(high, most, strict=True)]
@@ -143,6 +161,28 @@ class Net:
             shift.append(next(centre))
         return Hull(weights, radius, shift, slack)
 
+    def _at_shifts(self, layer: Layer) -> Floats:
+        """Return what the layer makes of what its sources are moved by, shape (m, outputs)."""
+        found = np.zeros_like(layer.bias)
+        for source, weights in zip(layer.sources, layer.weights, strict=True):
+            if np.any(self.shifts[source]):
+                found = found + weights @ self.shifts[source]
+        return found
+
+    def _bend(
+        self, k: int, h: tuple[Floats, Floats], dh: tuple[Floats, Floats], low: Floats, high: Floats
+    ) -> None:
+        """Bound what smooth neurons of a layer make of z and dz."""
+        kinds = self.kinds[k]
+        if kinds is None:
+            return
+        low_d, high_d = self.state[BELOW, self.at[k]], self.state[ABOVE, self.at[k]]
+        ends = pair_ends(kinds, low[None], high[None], low_d[None], high_d[None])
+        change = change_of(ends)
+        for curve, at in by_kind(kinds):
+            h[0][at], h[1][at] = curve.ends(low[at], high[at])
+            dh[0][at], dh[1][at] = (each[0, at] for each in change)
+
     def _start(self, everyone: Hull) -> None:
         """Bound all layers, with ``dh`` anywhere between 0 and dz, and sum absolute terms.
 
@@ -161,7 +201,7 @@ class Net:
                 r = np.zeros_like(c) if everyone.radius is None else everyone.radius[k][b]
                 (h0, h1), (d0, d1), moved = h[source], dh[source], w + c
                 size_d = np.maximum(np.abs(d0), np.abs(d1))
-                size = h1 if source else h1 + np.abs(self.origin)
+                size = h1 + np.abs(self.shifts[source])
                 own = own + np.abs(w) @ size
                 own_d = own_d + (np.abs(c) + r) @ (size + size_d) + (np.abs(moved) + r) @ size_d
                 spread = r @ (h1 + size_d)
@@ -182,14 +222,9 @@ class Net:
                 )  # fmt: skip
                 h.append((positive(low), positive(high)))
                 dh.append((negative(low_d), positive(high_d)))
+                self._bend(k, h[-1], dh[-1], low, high)
 
 
-def _at_origin(layer: Layer, origin: Floats) -> Floats:
-    """Return what the layer makes of the origin, shape (m, outputs)."""
-    if 0 not in layer.sources or not origin.any():
-        return np.zeros_like(layer.bias)
-    found: Floats = layer.weights[layer.sources.index(0)] @ origin
-    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,9 +246,12 @@ class Pairs:
     on: Flags
     off: Flags
     free: Flags
+    ends: Floats  # of smooth pairs, shape (n, 8, width), or none
 
     @staticmethod
-    def of(state: Floats, phase: NDArray[np.int8], above_tie: Flags) -> Pairs:
+    def of(
+        state: Floats, phase: NDArray[np.int8], above_tie: Flags, kinds: Kinds | None = None
+    ) -> Pairs:
         """List the corners."""
         low, high, p, q, below, above = np.moveaxis(state, 1, 0)
         # At the edge of a band both branches are possible; if none is, there are no points.
@@ -257,7 +295,12 @@ class Pairs:
             np.where(free[:, None], one, other)
             for one, other in ((free_z, z), (free_d, d), (free_e, e))
         )
-        return Pairs(z, d, positive(z), e, alone, size, on, off, free)
+        ends = np.zeros((len(low), 8, 0))
+        if kinds is not None:
+            ends = pair_ends(kinds, low, high, below, above)
+            size = np.where(kinds > 0, np.maximum(*map(np.abs, change_of(ends))), size)
+            free = free | (kinds > 0)
+        return Pairs(z, d, positive(z), e, alone, size, on, off, free, ends)
 
     def most(self, of: slice, a: Floats, b: Floats | None, cz: Floats, cd: Floats | None) -> Floats:
         """Return the largest ``a h + b dh - cz z - cd dz`` of each pair, shape (n, r, width)."""
@@ -287,6 +330,16 @@ class Slopes:
     rise_d: Floats  # by dz above dh, or by z + dz above relu(z + dz) where apart
     fall_d: Floats
     apart: Flags
+    offsets: Floats  # of smooth pairs' lines, shape (n, 4, width), or none
+
+    def constants(self, of: slice, a: Floats, b: Floats | None) -> Floats:
+        """Return constants of smooth pairs' lines, for multipliers along these."""
+        above, below, above_d, below_d = np.moveaxis(self.offsets[of][:, :, None], 1, 0)
+        if b is None:
+            return positive(a) * above + negative(a) * below
+        own = a - np.where(self.apart[of][:, None], b, 0.0)
+        found = positive(own) * above + negative(own) * below
+        return found + positive(b) * above_d + negative(b) * below_d
 
 
 class Descent:
@@ -330,9 +383,26 @@ class Descent:
                 own = np.where(np.isnan(stated), own, stated)
                 if change is not None:
                     change = np.where(np.isnan(stated_d), change, stated_d)
-            self._constant += self._pairs[k].most(self._of, f, fd, own, change).sum(-1)
+            most = self._pairs[k].most(self._of, f, fd, own, change)
+            kinds = net.kinds[k]
+            if kinds is not None:
+                bent = self._bent(k, kinds, f, fd, own, change, given is None)
+                most = np.where(kinds > 0, bent, most)
+            self._constant += most.sum(-1)
             self._replace(k, own, change, a, b)
         return a.pop(0, np.zeros((count, rows, net.inputs))), self._constant
+
+    def _bent(
+        self, k: int, kinds: Kinds, a: Floats, b: Floats | None, cz: Floats, cd: Floats | None,
+        lines: bool,
+    ) -> Floats:  # fmt: skip
+        """Bound smooth pairs: by their lines' constants if multipliers follow these."""
+        ends, slopes = self._pairs[k].ends[self._of], self._slopes[k]
+        if not lines:
+            return at_least(tops(kinds, ends, slopes.apart[self._of], a, b, cz, cd))
+        size = np.abs(a) if b is None else np.abs(a) + np.abs(b)
+        far = np.abs(ends[:, :6]).sum(1)[:, None] + 2
+        return at_least(slopes.constants(self._of, a, b) + 32 * UNIT * size * far)
 
     def _multipliers(self, k: int, a: Floats, b: Floats | None) -> tuple[Floats, Floats | None]:
         """Return multipliers of z and dz along the lines."""

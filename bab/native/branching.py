@@ -9,12 +9,16 @@ import numpy as np
 from leaveout.arrays import Floats
 from leaveout.bab.native.nodes import Node, Split
 from leaveout.bab.native.question import SMALL_REGION
+from leaveout.kernel.smooth import FUNCTIONS, Kinds
 
 _SPREAD = 0.3
 """Least share of a bound's open part due to the set for its members to be split."""
 
 _NARROW = 1e-9
-"""Narrower inputs are not split."""
+"""Narrower inputs and ranges are not split."""
+
+_INNER = 0.15
+"""A range is split where curvature changes, unless that is nearer to an end than this share."""
 
 _LITTLE = 0.25
 """Least share of the rounding error that input splits must be able to gain."""
@@ -25,7 +29,7 @@ _NOTHING = 1e-4
 _TINY_REGION = 1e-5
 """Widest input of a region whose rest is left to float32 rounding."""
 
-_KINDS = ("input", "phase", "untied")
+_KINDS = ("input", "phase", "untied", "range")
 
 _TRIED = 4
 """Nodes of a size class that are split in both ways before one is preferred."""
@@ -50,6 +54,7 @@ class Brancher:
     ties: bool = True  # whether phases are split, not only inputs
     virtual: bool = True  # whether ties of phases concern pairs, and may admit virtual values
     noise: float = 0.0  # largest effect of padding on a value
+    kinds: Kinds | None = None  # smooth neurons, whose ranges are split instead
     _gain: Floats = field(init=False)
     _count: Floats = field(init=False)
     _won: Floats = field(init=False)
@@ -59,7 +64,7 @@ class Brancher:
     def __post_init__(self) -> None:
         self._gain, self._count = np.zeros((2, self.hidden)), np.zeros((2, self.hidden))
         sizes = 1 + self.hidden.bit_length()
-        self._won, self._tried = np.zeros((2, 3, sizes)), np.zeros((2, 3, sizes))
+        self._won, self._tried = np.zeros((2, 4, sizes)), np.zeros((2, 4, sizes))
         self._rng = np.random.default_rng(self.seed)
 
     def choose(self, node: Node, target: float) -> list[Split]:
@@ -74,7 +79,7 @@ class Brancher:
         by_input = int(
             np.argmax(np.where(wide, node.input_score if node.input_score.any() else widths, -1.0))
         )
-        by_phase = None if node.plain or not self.ties else self._neuron(node)
+        by_phase = self._neuron(node, ties=self.ties and not node.plain)
         can_input = bool(wide[by_input])
         if len(node.members) > 1 and by_phase is None:
             # A bound that does not use the set shows no spread, though the set may be its cause.
@@ -85,7 +90,7 @@ class Brancher:
             return [Split("untied")]
         middle = (node.lower[by_input] + node.upper[by_input]) / 2
         splits = [Split("input", by_input, 0, float(middle))] if can_input else []
-        splits += [Split("phase", by_phase)] if by_phase is not None else []
+        splits += [self._of_neuron(node, by_phase)] if by_phase is not None else []
         if tied:
             splits.append(Split("untied"))
         if len(splits) > 1:
@@ -104,7 +109,7 @@ class Brancher:
         won = float(min(gains) ** _SMALL * max(gains) ** _LARGE)
         self._won[at] = _FORGET * self._won[at] + won
         self._tried[at] = _FORGET * self._tried[at] + 1.0
-        if split.kind == "phase":
+        if split.kind in ("phase", "range"):
             self._gain[:, split.index] += gains
             self._count[:, split.index] += 1.0
         return won
@@ -142,13 +147,28 @@ class Brancher:
             return known
         return float((self._won[1, :, size] / np.maximum(tried, 1.0)).max())
 
-    def _neuron(self, node: Node) -> int | None:
+    def _of_neuron(self, node: Node, j: int) -> Split:
+        """Return the split of a neuron: of its phase, or at its bend or the middle of its range."""
+        if self.kinds is None or not self.kinds[j]:
+            return Split("phase", j)
+        low, high = float(node.state[0, j]), float(node.state[1, j])
+        own, least = FUNCTIONS[self.kinds[j]], _INNER * (high - low)
+        bends = (0.0,) if own is None or own.bend is None else (own.bend, -own.bend)
+        inside = [z for z in bends if low + least < z < high - least]
+        return Split("range", j, 0, inside[0] if inside else (low + high) / 2)
+
+    def _neuron(self, node: Node, *, ties: bool) -> int | None:
         free = node.neuron_score > 0.0
+        if self.kinds is not None:
+            wide = node.state[1] - node.state[0] > _NARROW
+            free &= (self.kinds > 0) & wide if not ties else (self.kinds == 0) | wide
+        elif not ties:
+            return None
         if not free.any():
             return None
         tried = self._count.sum()
         if tried < 4 * self.hidden or self._rng.random() < _EXPLORE:
-            return int(np.argmax(node.neuron_score))
+            return int(np.argmax(np.where(free, node.neuron_score, -1.0)))
         mean = self._gain.sum(axis=1, keepdims=True) / self._count.sum(axis=1, keepdims=True)
         known = (self._gain + mean) / (self._count + 1.0) + 1e-12
         score = known.min(axis=0) ** 0.2 * known.max(axis=0) ** 0.8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any
 
 import onnx
@@ -27,6 +27,10 @@ _SHAPES = {*_COPIES, "Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 """Operators whose output has the same numbers as the input, perhaps in another shape."""
 
 
+OUTLINED = "leaveout.activations"
+"""Domain of the functions that `leaveout.models.onnx.outlines` gathers."""
+
+
 def dimensions(item: onnx.ValueInfoProto) -> list[int | None]:
     """Return the declared sizes of an input or output; None for sizes that are not fixed."""
     dims = item.type.tensor_type.shape.dim
@@ -43,12 +47,17 @@ def opset_of(model: onnx.ModelProto, where: str) -> int:
             f"{OPSETS[-1]}: export it again with one of them (opset_version=17 in "
             "torch.onnx.export), or convert an older one with onnx.version_converter"
         )
-    if model.functions:
+    refuse_functions([each for each in model.functions if each.domain != OUTLINED], where)
+    return found.pop()
+
+
+def refuse_functions(functions: Sequence[onnx.FunctionProto], where: str) -> None:
+    """Refuse functions that a model defines itself."""
+    if functions:
         raise ModelError(
-            f"{where}: the model defines its own functions ({model.functions[0].name!r}); inline "
+            f"{where}: the model defines its own functions ({functions[0].name!r}); inline "
             "them with onnx.inliner.inline_local_functions"
         )
-    return found.pop()
 
 
 def only_output(model: onnx.ModelProto, where: str) -> str:

@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from leaveout.arrays import Floats
-from leaveout.bab.native.kernels import arguments, line_bounds, neuron_bounds, pair_bounds
+from leaveout.bab.native.kernels import (
+    arguments,
+    curves,
+    line_bounds,
+    neuron_bounds,
+    pair_bounds,
+)
 from leaveout.bab.native.kernels.arguments import Members, Rows
 from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN
 from leaveout.bab.native.kernels.line_bounds import (
@@ -48,6 +54,7 @@ from leaveout.bab.native.kernels.pair_bounds import (
     remember,
 )
 from leaveout.compiling import cached_njit
+from leaveout.kernel import smooth
 
 
 @jit_function
@@ -139,8 +146,8 @@ def steps() -> tuple[Any, Any, Any]:
     They are cached on disk and identified by ``stamp``, a digest of the passes, so that every edit
     invalidates them.
     """
-    modules = (arguments, pair_bounds, neuron_bounds, line_bounds, sys.modules[__name__])
-    sources = "".join(inspect.getsource(module) for module in modules)
+    modules = (arguments, pair_bounds, curves, neuron_bounds, line_bounds, sys.modules[__name__])
+    sources = "".join(inspect.getsource(module) for module in (*modules, smooth))
     stamp = int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
 
     @cached_njit(nogil=True, **OPTIONS)

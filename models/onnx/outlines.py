@@ -1,0 +1,187 @@
+"""Smooth activations that exporters write as several nodes, gathered into one function each.
+
+onnxruntime inlines a model's own functions, so it computes as before; readers see one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from leaveout.models.onnx.signature import DOMAINS, OUTLINED, refuse_functions
+from leaveout.models.onnx.values import initial_values
+
+_COMMUTATIVE = {"Add", "Mul"}
+_KNOWN = {*_COMMUTATIVE, "Div", "Erf", "Pow", "Sigmoid", "Tanh"}
+
+_DEEPEST = 9
+"""Most nodes between an activation's input and its output."""
+
+
+def _c(number: float) -> str:
+    return repr(float(np.float32(number)))
+
+
+def _add(*terms: str) -> str:
+    return f"Add({', '.join(sorted(terms))})"
+
+
+def _mul(*terms: str) -> str:
+    return f"Mul({', '.join(sorted(terms))})"
+
+
+_ROOT2 = float(np.sqrt(2.0))
+_ERF = tuple(
+    _add(_c(1), f"Erf({inner})")
+    for inner in (f"Div(x, {_c(_ROOT2)})", _mul("x", _c(1 / _ROOT2)), _mul("x", _c(_ROOT2 / 2)))
+)
+_CUBES = (f"Pow(x, {_c(3)})", _mul("x", _mul("x", "x")))
+_TANH = tuple(
+    _add(_c(1), f"Tanh({_mul(_c(np.sqrt(2 / np.pi)), _add('x', _mul(_c(0.044715), cube)))})")
+    for cube in _CUBES
+)
+
+
+def _halved(inner: str) -> tuple[str, ...]:
+    """Return the ways to write ``x * inner / 2``."""
+    half = _c(0.5)
+    return _mul(half, _mul("x", inner)), _mul(_mul("x", half), inner), _mul("x", _mul(half, inner))
+
+
+_FORMS: Mapping[str, tuple[str, ...]] = {
+    "Gelu": tuple(form for inner in _ERF for form in _halved(inner)),
+    "GeluTanh": tuple(form for inner in _TANH for form in _halved(inner)),
+    "Silu": (_mul("x", "Sigmoid(x)"),),
+}
+"""Every form that is read; float32 errors are measured for each (`benchmarks/smooth_errors.py`)."""
+
+FORMS = {form: f"{name}_{i}" for name, forms in _FORMS.items() for i, form in enumerate(forms)}
+"""Names of functions, ``<name in kernel.smooth.FUNCTIONS>_<number>``, by form."""
+
+
+def outline(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
+    """Return a model with each known activation as one node; the model itself without any."""
+    refuse_functions(model.functions, where)
+    kinds = {node.op_type for node in model.graph.node}
+    if not kinds & {"Erf", "Tanh", "Sigmoid"} or "Mul" not in kinds:
+        return model
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    values = initial_values(copy, where)
+    values |= {
+        node.output[0]: onnx.numpy_helper.to_array(each.t)
+        for node in copy.graph.node
+        if node.op_type == "Constant"
+        for each in node.attribute
+        if each.name == "value"
+    }
+    nodes = list(copy.graph.node)
+    made = {name: node for node in nodes for name in node.output}
+    found: dict[int, onnx.NodeProto] = {}
+    for at, node in enumerate(nodes):
+        match = _match(node, made, values) if node.op_type == "Mul" else None
+        if match is not None:
+            source, name, inner = match
+            found[at] = helper.make_node(
+                name, [source], node.output[:1], name=node.name, domain=OUTLINED
+            )
+            if name not in {each.name for each in copy.functions}:
+                copy.functions.append(_function(name, source, inner, values, copy))
+    if not found:
+        return model
+    kept = [found.get(at, node) for at, node in enumerate(nodes)]
+    del copy.graph.node[:]
+    copy.graph.node.extend(_used(kept, {item.name for item in model.graph.output}))
+    read = {name for node in copy.graph.node for name in node.input}
+    for item in [*copy.graph.initializer]:
+        if item.name not in read:
+            copy.graph.initializer.remove(item)
+    copy.opset_import.append(helper.make_opsetid(OUTLINED, 1))
+    copy.ir_version = max(copy.ir_version, 8)
+    return copy
+
+
+_Match = tuple[str, str, list[onnx.NodeProto]]
+
+
+def _match(
+    node: onnx.NodeProto,
+    made: Mapping[str, onnx.NodeProto],
+    values: Mapping[str, NDArray[np.generic]],
+) -> _Match | None:
+    """Return the input of the activation that ends in a node, its name, and its nodes."""
+    below, sources = [node], dict[str, None]()
+    for each in below:
+        for name in each.input:
+            if name not in values:
+                sources[name] = None
+                maker = made.get(name)
+                fits = maker is not None and maker.op_type in _KNOWN and len(below) <= _DEEPEST
+                if fits and maker is not None and not any(maker is known for known in below):
+                    below.append(maker)
+    for source in sources:
+        inner: list[onnx.NodeProto] = []
+        name = FORMS.get(_text(node.output[0], source, made, values, inner) or "")
+        if name is not None:
+            return source, name, inner
+    return None
+
+
+def _text(
+    name: str,
+    source: str,
+    made: Mapping[str, onnx.NodeProto],
+    values: Mapping[str, NDArray[np.generic]],
+    inner: list[onnx.NodeProto],
+) -> str | None:
+    """Write a tensor as an expression of ``x``; list its nodes in order."""
+    if name == source:
+        return "x"
+    if name in values:
+        value = values[name]
+        return _c(value.item()) if value.size == 1 and value.dtype == np.float32 else None
+    node = made.get(name)
+    plain = node is not None and node.op_type in _KNOWN and node.domain in DOMAINS
+    if node is None or not plain or len(inner) > _DEEPEST or node.attribute:
+        return None
+    parts = [_text(each, source, made, values, inner) for each in node.input]
+    if any(part is None for part in parts):
+        return None
+    if not any(node is known for known in inner):
+        inner.append(node)
+    known = [part for part in parts if part is not None]
+    return f"{node.op_type}({', '.join(sorted(known) if node.op_type in _COMMUTATIVE else known)})"
+
+
+def _function(
+    name: str,
+    source: str,
+    inner: list[onnx.NodeProto],
+    values: Mapping[str, NDArray[np.generic]],
+    model: onnx.ModelProto,
+) -> onnx.FunctionProto:
+    constants = dict.fromkeys(each for node in inner for each in node.input if each in values)
+    stored = [
+        helper.make_node(
+            "Constant", [], [each], value=onnx.numpy_helper.from_array(values[each], each)
+        )
+        for each in constants
+    ]
+    own = [item for item in model.opset_import if item.domain in DOMAINS]
+    return helper.make_function(
+        OUTLINED, name, [source], [inner[-1].output[0]], [*stored, *inner], own
+    )
+
+
+def _used(nodes: list[onnx.NodeProto], wanted: set[str]) -> list[onnx.NodeProto]:
+    """Drop nodes that nothing reads any more."""
+    kept = []
+    for node in reversed(nodes):
+        if wanted.intersection(node.output):
+            wanted.update(node.input)
+            kept.append(node)
+    return kept[::-1]
