@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.bab.native.kernels import curves
 from leaveout.kernel.networks import ABOVE, BELOW, HIGH, LOW, P, Q
 from leaveout.kernel.values import Arrays
 
@@ -34,7 +35,8 @@ def rows(known: Arrays) -> Arrays:
     """Return which pairs of a layer are worth bounding: those whose phases are not settled."""
     low, high, p, q = (known["state"][:, i] for i in (LOW, HIGH, P, Q))
     slack = _SETTLED * (high - low + p + q)
-    return {"wanted": (known["layer"] == 0) | ~((low >= q + slack) | (high <= -p - slack))}
+    wanted = (known["layer"] == 0) | ~((low >= q + slack) | (high <= -p - slack))
+    return {"wanted": wanted | (known["kinds"] > 0) if "kinds" in known else wanted}
 
 
 def slopes(known: Arrays) -> Arrays:
@@ -53,13 +55,22 @@ def slopes(known: Arrays) -> Arrays:
     fall_d = np.where(crossing, -below / width, (below < 0).astype(np.float64))
     rise_d, fall_d = (np.where(off, np.where(on, s, 0.0), 1.0) for s in (rise_d, fall_d))
     first, second = _lines(least, most)
-    return {
+    found = {
         "rise": rise,
         "fall": fall,
         "rise_d": np.where(apart, first, rise_d),
         "fall_d": np.where(apart, second, fall_d),
         "apart": apart,
     }
+    if "kinds" in known:
+        # The search's own lines, so that bounds agree.
+        bent = curves.shapes(known["kinds"], state, pair=True)
+        rows = {"rise": curves.UP, "fall": curves.DOWN, "rise_d": curves.UP_D}
+        rows |= {"fall_d": curves.DOWN_D, "apart": curves.APART}
+        for name, row in rows.items():
+            value = bent[:, row].astype(found[name].dtype)
+            found[name] = np.where(known["kinds"] > 0, value, found[name])
+    return found
 
 
 def _lines(low: Floats, high: Floats) -> tuple[Floats, Floats]:

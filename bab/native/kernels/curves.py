@@ -6,14 +6,20 @@ Values are those of the activation raised by its floor. ``docs/native.md`` deriv
 
 from __future__ import annotations
 
+import hashlib
+import inspect
 import math
-from functools import cache
+import sys
+from functools import cache, lru_cache
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from leaveout.arrays import Floats
-from leaveout.bab.native.kernels.pair_bounds import jit_function, jit_inline
+from leaveout.bab.native.kernels.pair_bounds import OPTIONS, jit_function, jit_inline
+from leaveout.compiling import cached_njit
+from leaveout.kernel import smooth
 from leaveout.kernel.smooth import FUNCTIONS, HALF, SLOPE, VALUE, Curve, Kinds
 
 FIRST = 6
@@ -31,6 +37,12 @@ _SEARCHED = 12
 """Slopes tried for a line that is neither a chord nor a tangent in the middle."""
 
 _UNIT = 2.0**-53
+
+
+def stamp_of(*modules: ModuleType) -> int:
+    """Return a digest of sources: numba does not see changes in what it compiled into a pass."""
+    sources = "".join(inspect.getsource(module) for module in modules)
+    return int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
 
 
 @cache
@@ -305,3 +317,28 @@ def curve_pair(
         if value > top:
             top, d, e = value, at, m * at
     return best + top + room, z, d, h, e
+
+
+@lru_cache(maxsize=1)
+def _shapes() -> Any:
+    """Return the compiled pass over the neurons of several nodes."""
+    stamp = stamp_of(sys.modules[__name__], smooth)
+
+    @cached_njit(nogil=True, **OPTIONS)
+    def shape_all(knots: Floats, data: Floats, states: Floats, pair: bool) -> None:
+        _ = stamp
+        for i in range(states.shape[0]):
+            for j in range(states.shape[2]):
+                if states[i, KIND, j] != 0.0:
+                    shape_neuron(knots, data, states[i], j, pair)
+
+    return shape_all
+
+
+def shapes(kinds: Kinds, state: Floats, *, pair: bool) -> Floats:
+    """Return what kernels know of smooth neurons in some nodes, shape (n, `ROWS`, width)."""
+    more = np.zeros((len(state), ROWS - FIRST, len(kinds)))
+    more[:, KIND - FIRST] = kinds
+    found = np.concatenate([state, more], axis=1)
+    _shapes()(*tables(), found, pair)
+    return found
