@@ -81,11 +81,11 @@ FUNCTIONS: tuple[Function | None, ...] = (
         "GeluTanh", lambda z: z * _sigmoid(_cubic(z)),
         lambda z: _sigmoid(_cubic(z))
         + z * _hump(_cubic(z)) * 2 * _ROOT * (1 + 3 * _CUBE * z * z),
-        _BEND, False, 0.1701, 1.0, (2.0**-20, 2.0**-20),
+        _BEND, False, 0.1701, 1.0, (2.0**-19, 2.0**-20),
     ),
     Function(
         "Silu", lambda z: z * _sigmoid(z), lambda z: _sigmoid(z) + z * _hump(z),
-        2.3993572805154675, False, 0.2785, 1.0, (2.0**-20, 2.0**-20),
+        2.3993572805154675, False, 0.2785, 1.0, (2.0**-18, 2.0**-20),
     ),
     Function(
         "Softplus", lambda z: max(z, 0.0) + math.log1p(math.exp(-abs(z))), _sigmoid,
