@@ -70,26 +70,26 @@ def _cubic(z: float) -> float:
 
 FUNCTIONS: tuple[Function | None, ...] = (
     None,
-    Function("Sigmoid", _sigmoid, _hump, 0.0, True, 0.0, 0.0, (2.0**-22, 0.0)),
-    Function("Tanh", math.tanh, lambda z: 4 * _hump(2 * z), 0.0, True, 1.0, 0.0, (2.0**-21, 0.0)),
+    Function("Sigmoid", _sigmoid, _hump, 0.0, True, 0.0, 0.0, (2.0**-21, 0.0)),
+    Function("Tanh", math.tanh, lambda z: 4 * _hump(2 * z), 0.0, True, 1.0, 0.0, (2.0**-20, 0.0)),
     Function(
         "Gelu", lambda z: z * _normal(z),
         lambda z: _normal(z) + z * math.exp(-z * z / 2) / math.sqrt(2 * math.pi),
-        math.sqrt(2), False, 0.17, 1.0, (2.0**-20, 2.0**-20),
+        math.sqrt(2), False, 0.17, 1.0, (2.0**-21, 2.0**-21),
     ),
     Function(
         "GeluTanh", lambda z: z * _sigmoid(_cubic(z)),
         lambda z: _sigmoid(_cubic(z))
         + z * _hump(_cubic(z)) * 2 * _ROOT * (1 + 3 * _CUBE * z * z),
-        _BEND, False, 0.1701, 1.0, (2.0**-19, 2.0**-20),
+        _BEND, False, 0.1701, 1.0, (2.0**-19, 2.0**-21),
     ),
     Function(
         "Silu", lambda z: z * _sigmoid(z), lambda z: _sigmoid(z) + z * _hump(z),
-        2.3993572805154675, False, 0.2785, 1.0, (2.0**-18, 2.0**-20),
+        2.3993572805154675, False, 0.2785, 1.0, (2.0**-17, 2.0**-21),
     ),
     Function(
         "Softplus", lambda z: max(z, 0.0) + math.log1p(math.exp(-abs(z))), _sigmoid,
-        None, True, 0.0, 1.0, (2.0**-22, 2.0**-21),
+        None, True, 0.0, 1.0, (2.0**-22, 2.0**-22),
     ),
     Function(
         "Elu", lambda z: z if z > 0 else math.expm1(z), lambda z: 1.0 if z > 0 else math.exp(z),
