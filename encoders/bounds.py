@@ -322,11 +322,12 @@ def output_difference(pre: Interval, change: Interval, kinds: Kinds | None) -> I
     found = relu_difference(pre, change)
     if kinds is None:
         return found
-    sides = pre.lower, pre.upper, change.lower, change.upper
-    least, most = change_of(pair_ends(kinds, *(each[None] for each in sides)))
+    sides = np.broadcast_arrays(pre.lower, pre.upper, change.lower, change.upper)
+    rows = (each.reshape(-1, len(kinds)) for each in sides)
+    least, most = change_of(pair_ends(kinds, *rows))
     lower, upper = (
-        np.where(kinds > 0, each, own)
-        for each, own in ((least[0], found.lower), (most[0], found.upper))
+        np.where(kinds > 0, each.reshape(own.shape), own)
+        for each, own in ((least, found.lower), (most, found.upper))
     )
     return Interval(lower, upper)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from leaveout.models.lowering import lower, stacked_constants
 from leaveout.models.matrices import magnitude
 from leaveout.models.onnx.operator_check import check_operators
 from leaveout.models.onnx.operators import Affine, Smooth
-from leaveout.models.onnx.outlines import outline
 from leaveout.models.onnx.reader import read_graph
 from leaveout.models.onnx.repairs import repair_model
 from leaveout.models.onnx.signature import architecture_hash
@@ -507,7 +506,6 @@ def network_from(model: onnx.ModelProto, source: str, notes: Sequence[str] = ())
     """Wrap a model already in memory, without checking it against onnxruntime."""
     repaired, more = repair_model(model)
     found = prepare_model(repaired, source)
-    found = replace(found, model=outline(found.model, source))
     graph = read_graph(found.model, source, (*notes, *more, *found.notes))
     if found.columns not in {0, graph.labels}:
         raise ModelError(

@@ -5,15 +5,16 @@ onnxruntime inlines a model's own functions, so it computes as before; readers s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
-from onnx import helper
+from onnx import helper, numpy_helper
 
-from leaveout.models.onnx.signature import DOMAINS, OUTLINED, refuse_functions
-from leaveout.models.onnx.values import initial_values
+from leaveout.models.onnx.use import DOMAINS
+
+OUTLINED = "leaveout.activations"
+"""Domain of these functions."""
 
 _COMMUTATIVE = {"Add", "Mul"}
 _KNOWN = {*_COMMUTATIVE, "Div", "Erf", "Pow", "Sigmoid", "Tanh"}
@@ -63,46 +64,88 @@ FORMS = {form: f"{name}_{i}" for name, forms in _FORMS.items() for i, form in en
 """Names of functions, ``<name in kernel.smooth.FUNCTIONS>_<number>``, by form."""
 
 
-def outline(model: onnx.ModelProto, where: str) -> onnx.ModelProto:
-    """Return a model with each known activation as one node; the model itself without any."""
-    refuse_functions(model.functions, where)
+Numbers = Mapping[str, np.float32]
+
+
+def outline(model: onnx.ModelProto) -> None:
+    """Replace each known activation of a model by one node, in place."""
     kinds = {node.op_type for node in model.graph.node}
     if not kinds & {"Erf", "Tanh", "Sigmoid"} or "Mul" not in kinds:
-        return model
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    values = initial_values(copy, where)
-    values |= {
-        node.output[0]: onnx.numpy_helper.to_array(each.t)
-        for node in copy.graph.node
-        if node.op_type == "Constant"
-        for each in node.attribute
-        if each.name == "value"
-    }
-    nodes = list(copy.graph.node)
+        return
+    nodes = list(model.graph.node)
+    stored = _scalars(model)
     made = {name: node for node in nodes for name in node.output}
+    readers: dict[str, list[int]] = {}
+    for node in nodes:
+        for name in node.input:
+            readers.setdefault(name, []).append(id(node))
     found: dict[int, onnx.NodeProto] = {}
     for at, node in enumerate(nodes):
-        match = _match(node, made, values) if node.op_type == "Mul" else None
-        if match is not None:
-            source, name, inner = match
-            found[at] = helper.make_node(
-                name, [source], node.output[:1], name=node.name, domain=OUTLINED
-            )
-            if name not in {each.name for each in copy.functions}:
-                copy.functions.append(_function(name, source, inner, values, copy))
+        match = _match(node, made, stored) if node.op_type == "Mul" else None
+        if match is None:
+            continue
+        source, name, inner = match
+        own = {id(each) for each in inner}
+        used = {each for node in inner for each in node.input if each in stored}
+        if not all(own.issuperset(readers[each]) for each in used):
+            # A number with other uses may be a parameter.
+            continue
+        found[at] = helper.make_node(
+            name, [source], node.output[:1], name=node.name, domain=OUTLINED
+        )
+        if name not in {each.name for each in model.functions}:
+            model.functions.append(_function(name, source, inner, stored, model))
     if not found:
-        return model
+        return
     kept = [found.get(at, node) for at, node in enumerate(nodes)]
-    del copy.graph.node[:]
-    copy.graph.node.extend(_used(kept, {item.name for item in model.graph.output}))
-    read = {name for node in copy.graph.node for name in node.input}
-    for item in [*copy.graph.initializer]:
-        if item.name not in read:
-            copy.graph.initializer.remove(item)
-    copy.opset_import.append(helper.make_opsetid(OUTLINED, 1))
-    copy.ir_version = max(copy.ir_version, 8)
-    return copy
+    kept = _used(kept, {item.name for item in model.graph.output})
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    read = {name for node in kept for name in node.input}
+    for item in [*model.graph.initializer]:
+        if item.name in stored and item.name not in read:
+            model.graph.initializer.remove(item)
+    for given in [*model.graph.input]:
+        if given.name in stored and given.name not in read:
+            model.graph.input.remove(given)
+    if all(item.domain != OUTLINED for item in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(OUTLINED, 1))
+    model.ir_version = max(model.ir_version, 8)
+
+
+def is_outlined(function: onnx.FunctionProto) -> bool:
+    """Return whether a model's own function is one that `outline` writes: what its name says."""
+    if function.domain != OUTLINED or len(function.input) != 1 or len(function.output) != 1:
+        return False
+    stored = _of_constants(function.node)
+    made = {name: node for node in function.node for name in node.output}
+    text = _text(function.output[0], function.input[0], made, stored, [])
+    return text is not None and FORMS.get(text) == function.name
+
+
+def _of_constants(nodes: Iterable[onnx.NodeProto]) -> dict[str, np.float32]:
+    """Return the single float32 numbers among constants, by name."""
+    return {
+        node.output[0]: _number(each.t)
+        for node in nodes
+        if node.op_type == "Constant"
+        for each in node.attribute
+        if each.name == "value" and _is_number(each.t)
+    }
+
+
+def _scalars(model: onnx.ModelProto) -> dict[str, np.float32]:
+    own = {item.name: _number(item) for item in model.graph.initializer if _is_number(item)}
+    return own | _of_constants(model.graph.node)
+
+
+def _is_number(tensor: onnx.TensorProto) -> bool:
+    plain = tensor.data_type == onnx.TensorProto.FLOAT and not tensor.external_data
+    return plain and int(np.prod(tensor.dims)) == 1 and len(tensor.dims) <= 1
+
+
+def _number(tensor: onnx.TensorProto) -> np.float32:
+    return np.float32(numpy_helper.to_array(tensor).reshape(()))
 
 
 _Match = tuple[str, str, list[onnx.NodeProto]]
@@ -111,7 +154,7 @@ _Match = tuple[str, str, list[onnx.NodeProto]]
 def _match(
     node: onnx.NodeProto,
     made: Mapping[str, onnx.NodeProto],
-    values: Mapping[str, NDArray[np.generic]],
+    values: Numbers,
 ) -> _Match | None:
     """Return the input of the activation that ends in a node, its name, and its nodes."""
     below, sources = [node], dict[str, None]()
@@ -135,15 +178,14 @@ def _text(
     name: str,
     source: str,
     made: Mapping[str, onnx.NodeProto],
-    values: Mapping[str, NDArray[np.generic]],
+    values: Numbers,
     inner: list[onnx.NodeProto],
 ) -> str | None:
     """Write a tensor as an expression of ``x``; list its nodes in order."""
     if name == source:
         return "x"
     if name in values:
-        value = values[name]
-        return _c(value.item()) if value.size == 1 and value.dtype == np.float32 else None
+        return _c(float(values[name]))
     node = made.get(name)
     plain = node is not None and node.op_type in _KNOWN and node.domain in DOMAINS
     if node is None or not plain or len(inner) > _DEEPEST or node.attribute:
@@ -161,13 +203,13 @@ def _function(
     name: str,
     source: str,
     inner: list[onnx.NodeProto],
-    values: Mapping[str, NDArray[np.generic]],
+    values: Numbers,
     model: onnx.ModelProto,
 ) -> onnx.FunctionProto:
     constants = dict.fromkeys(each for node in inner for each in node.input if each in values)
     stored = [
         helper.make_node(
-            "Constant", [], [each], value=onnx.numpy_helper.from_array(values[each], each)
+            "Constant", [], [each], value=numpy_helper.from_array(np.asarray(values[each]), each)
         )
         for each in constants
     ]

@@ -16,13 +16,13 @@ from leaveout.models.graph import Graph, Node
 from leaveout.models.lowering import first_flaw
 from leaveout.models.onnx.folding import FOLDED, fold_node
 from leaveout.models.onnx.node_readers import reshape
+from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.operators import Affine, Operator, Relu, Shape, Shapes, Smooth
 from leaveout.models.onnx.operators.shape import BesideZero, Identity, Permute, Place, Reshape, Take
 from leaveout.models.onnx.rewrites import REWRITES, Draft, Last, Rewrite, rewrite_node
 from leaveout.models.onnx.signature import (
     DOMAINS,
     MOST_AXES,
-    OUTLINED,
     last_of,
     only_input,
     only_output,

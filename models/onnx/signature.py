@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Container, Sequence
+from collections.abc import Container
 from typing import Any
 
 import onnx
@@ -12,12 +12,10 @@ from onnx import numpy_helper
 
 from leaveout.errors import ModelError
 from leaveout.models.onnx.operators import Shape
+from leaveout.models.onnx.outlines import is_outlined
 from leaveout.models.onnx.rewrites import Last
-from leaveout.models.onnx.use import OPSETS
+from leaveout.models.onnx.use import DOMAINS, OPSETS
 from leaveout.models.onnx.values import read_parameters
-
-DOMAINS = {"", "ai.onnx"}
-"""Domain names of ONNX's own operators."""
 
 MOST_AXES = 8
 """Most axes of a tensor."""
@@ -25,10 +23,6 @@ MOST_AXES = 8
 _COPIES = {"Cast", "Identity"}
 _SHAPES = {*_COPIES, "Flatten", "Reshape", "Squeeze", "Unsqueeze"}
 """Operators whose output has the same numbers as the input, perhaps in another shape."""
-
-
-OUTLINED = "leaveout.activations"
-"""Domain of the functions that `leaveout.models.onnx.outlines` gathers."""
 
 
 def dimensions(item: onnx.ValueInfoProto) -> list[int | None]:
@@ -47,17 +41,13 @@ def opset_of(model: onnx.ModelProto, where: str) -> int:
             f"{OPSETS[-1]}: export it again with one of them (opset_version=17 in "
             "torch.onnx.export), or convert an older one with onnx.version_converter"
         )
-    refuse_functions([each for each in model.functions if each.domain != OUTLINED], where)
-    return found.pop()
-
-
-def refuse_functions(functions: Sequence[onnx.FunctionProto], where: str) -> None:
-    """Refuse functions that a model defines itself."""
-    if functions:
+    others = [each for each in model.functions if not is_outlined(each)]
+    if others:
         raise ModelError(
-            f"{where}: the model defines its own functions ({functions[0].name!r}); inline "
+            f"{where}: the model defines its own functions ({others[0].name!r}); inline "
             "them with onnx.inliner.inline_local_functions"
         )
+    return found.pop()
 
 
 def only_output(model: onnx.ModelProto, where: str) -> str:
