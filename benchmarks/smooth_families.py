@@ -62,9 +62,7 @@ def measure(given: argparse.Namespace, kind: str, folder: Path) -> None:
     X, y = load_iris(return_X_y=True)
     X = ((X - X.min(0)) / np.ptp(X, 0)).astype(np.float32)
     trained = partial(fit, kind=kind, width=given.width)
-    report = leaveout.leave_one_out(
-        trained, X, y, out=folder, members=given.members, workers=1
-    )
+    report = leaveout.leave_one_out(trained, X, y, out=folder, members=given.members, workers=1)
     network = load_network(report.network)
     family = load_family(report.directory / "family.npz", network)
     points = np.random.default_rng(0).random((50_000, 4)).astype(np.float32)

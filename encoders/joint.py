@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
-from leaveout.kernel.smooth import beside, same
+from leaveout.models.activations import beside, same
 from leaveout.models.graph import Layer, Stack
 from leaveout.models.matrices import (
     Sparse,

@@ -37,7 +37,6 @@ from .networks import (
 )
 from .numbers import CROSSED, UNIT, Floats, Rejected, gamma, need
 from .rows import Rows
-from .smooth import offsets
 from .values import Arrays, Ask, hint, question
 
 ROOT, INPUT, MEMBERS, PHASE, UNTIED, RANGE = range(6)
@@ -266,7 +265,8 @@ class Nodes:
         for k, at in enumerate(net.at[:-1]):
             known, over = self.state[:, :, at], lowest < k
             known[over, BELOW:] = net.state[BELOW:, at]
-            told = {"nodes": self.names, "layer": np.array(k), "state": known, **net.told(k)}
+            told = {"nodes": self.names, "layer": np.array(k), "state": known}
+            told["kinds"] = net.kinds[k]
             wanted = hint(
                 question(self._ask, "rows", told), "wanted", np.bool_, over.shape + known.shape[2:]
             )
@@ -297,17 +297,13 @@ class Nodes:
     def _ask_slopes(self, k: int, known: Floats) -> Slopes:
         pairs = self.pairs[k]
         told = {"state": known, "on": pairs.on, "off": pairs.off, "free": pairs.free}
-        told |= self.net.told(k)
+        told["kinds"] = self.net.kinds[k]
         found, shape = question(self._ask, "slopes", told), pairs.on.shape
         rise, fall, rise_d, fall_d = (
             hint(found, name, np.float64, shape) for name in ("rise", "fall", "rise_d", "fall_d")
         )
         apart = hint(found, "apart", np.bool_, shape) & pairs.free
-        kinds = self.net.kinds[k]
-        lines, bent = (rise, fall, rise_d, fall_d), np.zeros((len(rise), 4, 0))
-        if kinds is not None:
-            bent = offsets(kinds, pairs.ends, lines, apart)
-        return Slopes(*lines, apart, bent)
+        return Slopes(rise, fall, rise_d, fall_d, apart)
 
     def _use_ties(self, k: int, wanted: Flags) -> None:
         """Keep what tied pairs say of x: z >= -p where on, z <= q where off."""

@@ -123,7 +123,7 @@ class Program:
         m, sources = len(self), tuple(sorted(linear))
         weights = [linear[s].transpose(0, 2, 1) for s in sources]
         wide = [np.ascontiguousarray(np.broadcast_to(w, (m, *w.shape[1:]))) for w in weights]
-        kinds = np.full(constant.shape[1], kind, np.int8) if kind else None
+        kinds = np.full(constant.shape[1], kind, np.int8)
         bias = np.broadcast_to(constant, (m, constant.shape[1])).copy()
         return Layer(sources, tuple(wide), bias, kinds)
 
@@ -278,9 +278,16 @@ class Rounding:
                 ends.append((low, high) if step.sign > 0 else (-high, -low))
             else:
                 least, most = self._slope[k]
-                ends = [_products(least, most, low, high)] if step.kind else [
-                    (np.where(low < 0, most, least) * low, np.where(high > 0, most, least) * high)
-                ]
+                ends = (
+                    [_products(least, most, low, high)]
+                    if step.kind
+                    else [
+                        (
+                            np.where(low < 0, most, least) * low,
+                            np.where(high > 0, most, least) * high,
+                        )
+                    ]
+                )
             for source, (less, more) in zip(step.sources, ends, strict=True):
                 known = slopes.get(source)
                 slopes[source] = (

@@ -16,7 +16,6 @@ import numpy as np
 from .float32 import Program
 from .networks import Integers, Layer
 from .numbers import Floats
-from .smooth import beside, same
 
 TOGETHER = 64
 """Networks read at once."""
@@ -128,8 +127,9 @@ def join(
 
 def _alike(first: Sequence[Layer], second: Sequence[Layer]) -> bool:
     return len(first) == len(second) and all(
-        one.bias.shape[1] == two.bias.shape[1] and one.sources == two.sources
-        and same(one.kinds, two.kinds)
+        one.bias.shape[1] == two.bias.shape[1]
+        and one.sources == two.sources
+        and np.array_equal(one.kinds, two.kinds)
         for one, two in zip(first, second, strict=True)
     )
 
@@ -172,7 +172,7 @@ def _side_by_side(stacks: Sequence[Sequence[Layer]], width: int, count: int) -> 
                     block[:, at[0], at[1]] = part.weights[part.sources.index(s)]
             weights.append(block)
         bias = [np.broadcast_to(part.bias, (count, part.bias.shape[1])) for part in parts]
-        kinds = beside([(part.kinds, part.bias.shape[1]) for part in parts])
+        kinds = np.concatenate([part.kinds for part in parts])
         found.append(Layer(sources, tuple(weights), np.concatenate(bias, axis=1), kinds))
     return found
 
@@ -183,8 +183,9 @@ def _deepen(layers: Sequence[Layer], depth: int) -> list[Layer]:
     while len(found) < depth:
         top = found.pop()
         signed = tuple(np.concatenate([w, -w], axis=1) for w in top.weights)
-        found.append(Layer(top.sources, signed, np.concatenate([top.bias, -top.bias], axis=1)))
+        bias, kinds = np.concatenate([top.bias, -top.bias], axis=1), top.kinds
+        found.append(Layer(top.sources, signed, bias, np.concatenate([kinds, kinds])))
         unit = np.eye(top.bias.shape[1])[None]
         back = np.repeat(np.concatenate([unit, -unit], axis=2), len(top.bias), axis=0)
-        found.append(Layer((len(found),), (back,), np.zeros_like(top.bias)))
+        found.append(Layer((len(found),), (back,), np.zeros_like(top.bias), kinds))
     return found

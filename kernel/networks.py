@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from .boxes import Inputs, Table, shifted_rows
 from .numbers import UNIT, Floats, gamma, need
-from .smooth import Kinds, by_kind, change_of, floors, pair_ends, same, tops
+from .smooth import Kinds, by_kind, change_of, floors, pair_ends, tops
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -38,7 +38,7 @@ class Layer:
     sources: tuple[int, ...]
     weights: tuple[Floats, ...]  # by source, shape (m, outputs, width of the source)
     bias: Floats  # shape (m, outputs)
-    kinds: Kinds | None = None  # smooth activations in place of ReLUs
+    kinds: Kinds  # of activations
 
 
 class Networks(Protocol):
@@ -84,13 +84,14 @@ class Net:
     ) -> None:
         self.network, self.others, self.origin = network, others, origin
         self.kinds = [layer.kinds for layer in network[:-1]]
+        self.is_bent = np.concatenate([*self.kinds, np.zeros(0)]) > 0
         need(origin <= box.lower, "an origin above the box")
         self.lower = positive(np.nextafter(box.lower - origin, -np.inf))
         self.upper = np.nextafter(box.upper - origin, np.inf)
         self.tables: tuple[Table, ...] = shifted_rows(box.tables, origin)
         self.weights = [[w[0] for w in layer.weights] for layer in network]
         # What each source is moved by, so that it is never negative.
-        self.shifts = [origin, *(0.0 if kinds is None else -floors(kinds) for kinds in self.kinds)]
+        self.shifts = [origin, *(-floors(kinds) for kinds in self.kinds)]
         self.bias = [layer.bias[0] + self._at_shifts(layer)[0] for layer in network]
         widths = [len(bias) for bias in self.bias]
         self.depth, self.inputs, self.labels = len(network), len(origin), widths[-1]
@@ -101,18 +102,6 @@ class Net:
         self.unit = gamma(12 * ends[-1] + 4 * self.inputs + 128)
         self._hulls: dict[bytes, Hull] = {}
         self._start(self.hull(np.arange(len(others))))
-
-    @property
-    def is_bent(self) -> Flags:
-        """Which hidden neurons are smooth."""
-        parts = [np.zeros(at.stop - at.start) for at in self.at[:-1]]
-        own = [p if k is None else k for p, k in zip(parts, self.kinds, strict=True)]
-        return np.concatenate([*own, np.zeros(0)]) > 0
-
-    def told(self, k: int) -> dict[str, Kinds]:
-        """Return what those who give hints about a layer need to know of its neurons."""
-        kinds = self.kinds[k]
-        return {} if kinds is None else {"kinds": kinds}
 
     def hull(self, members: Integers) -> Hull:
         """Return the hull of some members, minus N."""
@@ -130,11 +119,11 @@ class Net:
         for _, layers in self.others.chunks(members):
             parts = []
             for own, layer in zip(self.network, layers, strict=True):
-                fine = own.sources == layer.sources and same(own.kinds, layer.kinds)
+                fine = own.sources == layer.sources and np.array_equal(own.kinds, layer.kinds)
                 need(fine, "a member of another architecture")
                 parts += [a - b for a, b in zip(layer.weights, own.weights, strict=True)]
                 # Of the difference, so that no large numbers cancel.
-                moved = Layer(own.sources, tuple(parts[-len(own.sources) :]), layer.bias)
+                moved = Layer(own.sources, tuple(parts[-len(own.sources) :]), layer.bias, own.kinds)
                 parts.append(layer.bias - own.bias + self._at_shifts(moved))
             least, most = [p.min(0) for p in parts], [p.max(0) for p in parts]
             low = least if not low else [np.minimum(a, b) for a, b in zip(low, least, strict=True)]
@@ -168,20 +157,6 @@ class Net:
             if np.any(self.shifts[source]):
                 found = found + weights @ self.shifts[source]
         return found
-
-    def _bend(
-        self, k: int, h: tuple[Floats, Floats], dh: tuple[Floats, Floats], low: Floats, high: Floats
-    ) -> None:
-        """Bound what smooth neurons of a layer make of z and dz."""
-        kinds = self.kinds[k]
-        if kinds is None:
-            return
-        low_d, high_d = self.state[BELOW, self.at[k]], self.state[ABOVE, self.at[k]]
-        ends = pair_ends(kinds, low[None], high[None], low_d[None], high_d[None])
-        change = change_of(ends)
-        for curve, at in by_kind(kinds):
-            h[0][at], h[1][at] = curve.ends(low[at], high[at])
-            dh[0][at], dh[1][at] = (each[0, at] for each in change)
 
     def _start(self, everyone: Hull) -> None:
         """Bound all layers, with ``dh`` anywhere between 0 and dz, and sum absolute terms.
@@ -222,9 +197,10 @@ class Net:
                 )  # fmt: skip
                 h.append((positive(low), positive(high)))
                 dh.append((negative(low_d), positive(high_d)))
-                self._bend(k, h[-1], dh[-1], low, high)
-
-
+                ends = pair_ends(self.kinds[k], *(e[None] for e in (low, high, low_d, high_d)))
+                for curve, at in by_kind(self.kinds[k]):
+                    h[-1][0][at], h[-1][1][at] = curve.ends(low[at], high[at])
+                    dh[-1][0][at], dh[-1][1][at] = (e[0, at] for e in change_of(ends))
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,9 +225,7 @@ class Pairs:
     ends: Floats  # of smooth pairs, shape (n, 8, width), or none
 
     @staticmethod
-    def of(
-        state: Floats, phase: NDArray[np.int8], above_tie: Flags, kinds: Kinds | None = None
-    ) -> Pairs:
+    def of(state: Floats, phase: NDArray[np.int8], above_tie: Flags, kinds: Kinds) -> Pairs:
         """List the corners."""
         low, high, p, q, below, above = np.moveaxis(state, 1, 0)
         # At the edge of a band both branches are possible; if none is, there are no points.
@@ -296,7 +270,7 @@ class Pairs:
             for one, other in ((free_z, z), (free_d, d), (free_e, e))
         )
         ends = np.zeros((len(low), 8, 0))
-        if kinds is not None:
+        if kinds.any():
             ends = pair_ends(kinds, low, high, below, above)
             size = np.where(kinds > 0, np.maximum(*map(np.abs, change_of(ends))), size)
             free = free | (kinds > 0)
@@ -330,16 +304,6 @@ class Slopes:
     rise_d: Floats  # by dz above dh, or by z + dz above relu(z + dz) where apart
     fall_d: Floats
     apart: Flags
-    offsets: Floats  # of smooth pairs' lines, shape (n, 4, width), or none
-
-    def constants(self, of: slice, a: Floats, b: Floats | None) -> Floats:
-        """Return constants of smooth pairs' lines, for multipliers along these."""
-        above, below, above_d, below_d = np.moveaxis(self.offsets[of][:, :, None], 1, 0)
-        if b is None:
-            return positive(a) * above + negative(a) * below
-        own = a - np.where(self.apart[of][:, None], b, 0.0)
-        found = positive(own) * above + negative(own) * below
-        return found + positive(b) * above_d + negative(b) * below_d
 
 
 class Descent:
@@ -384,25 +348,13 @@ class Descent:
                 if change is not None:
                     change = np.where(np.isnan(stated_d), change, stated_d)
             most = self._pairs[k].most(self._of, f, fd, own, change)
-            kinds = net.kinds[k]
-            if kinds is not None:
-                bent = self._bent(k, kinds, f, fd, own, change, given is None)
+            kinds, ends = net.kinds[k], self._pairs[k].ends[self._of]
+            if kinds.any():
+                bent = tops(kinds, ends, self._slopes[k].apart[self._of], f, fd, own, change)
                 most = np.where(kinds > 0, bent, most)
             self._constant += most.sum(-1)
             self._replace(k, own, change, a, b)
         return a.pop(0, np.zeros((count, rows, net.inputs))), self._constant
-
-    def _bent(
-        self, k: int, kinds: Kinds, a: Floats, b: Floats | None, cz: Floats, cd: Floats | None,
-        lines: bool,
-    ) -> Floats:  # fmt: skip
-        """Bound smooth pairs: by their lines' constants if multipliers follow these."""
-        ends, slopes = self._pairs[k].ends[self._of], self._slopes[k]
-        if not lines:
-            return at_least(tops(kinds, ends, slopes.apart[self._of], a, b, cz, cd))
-        size = np.abs(a) if b is None else np.abs(a) + np.abs(b)
-        far = np.abs(ends[:, :6]).sum(1)[:, None] + 2
-        return at_least(slopes.constants(self._of, a, b) + 32 * UNIT * size * far)
 
     def _multipliers(self, k: int, a: Floats, b: Floats | None) -> tuple[Floats, Floats | None]:
         """Return multipliers of z and dz along the lines."""
@@ -416,12 +368,7 @@ class Descent:
         return positive(own) * rise + negative(own) * fall + np.where(apart, cd, 0.0), cd
 
     def _replace(
-        self,
-        k: int,
-        cz: Floats,
-        cd: Floats | None,
-        a: dict[int, Floats],
-        b: dict[int, Floats],
+        self, k: int, cz: Floats, cd: Floats | None, a: dict[int, Floats], b: dict[int, Floats]
     ) -> None:
         """Replace (z, dz) of a layer by (h, dh) below."""
         net, layer = self._net, self._net.network[k]
@@ -461,11 +408,7 @@ def _runs(hulls: Sequence[Hull]) -> Iterator[tuple[Hull, slice]]:
 
 
 def largest(
-    slopes: Floats,
-    constant: Floats,
-    lower: Floats,
-    upper: Floats,
-    tables: Sequence[Table] = (),
+    slopes: Floats, constant: Floats, lower: Floats, upper: Floats, tables: Sequence[Table] = ()
 ) -> Floats:
     """Bound the largest values of forms over boxes, shapes (n, r, inputs) and (n, inputs).
 

@@ -166,7 +166,7 @@ class Points:
             ]
             for case in self.cases
         ]
-        bent = any(layer.kinds is not None for layer in joint.first)
+        bent = any(layer.kinds.any() for layer in joint.first)
         return np.array([not joint.is_pair or (sum(own) <= 1 and not bent) for own in moved])
 
     def _spaces(self, ask: Ask) -> Iterator[Space]:

@@ -9,9 +9,10 @@ holds the extremum of ``a f(z) - c z``, and there the cubic's own extremum is ex
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,7 +56,7 @@ def _sigmoid(z: float) -> float:
 
 
 def _hump(z: float) -> float:
-    """The slope of a sigmoid."""
+    """Return the slope of a sigmoid."""
     small = math.exp(-abs(z))
     return small / (1 + small) ** 2
 
@@ -117,14 +118,11 @@ class Curve:
         own = FUNCTIONS[kind]
         assert own is not None
         knots = [i * own.step for i in range(-HALF, HALF + 1)]
-        values = np.array([own.value(z) + own.floor for z in knots])
-        at = None if own.bend is None else round(own.bend / own.step)
-        ends = sorted({0, 2 * HALF} if at is None else {0, HALF - at, HALF + at, 2 * HALF})
-        sign = 1 if own.convex else -1
-        pieces = tuple(
-            (a, b, sign * (-1) ** i) for i, (a, b) in enumerate(zip(ends, ends[1:], strict=False))
-        )
-        return Curve(own, values, np.array([own.slope(z) for z in knots]), pieces)
+        values, slopes = ([f(z) for z in knots] for f in (own.value, own.slope))
+        at = HALF if own.bend is None else round(own.bend / own.step)
+        ends, sign = sorted({0, HALF - at, HALF + at, 2 * HALF}), 1 if own.convex else -1
+        pieces = tuple((a, b, sign * (-1) ** i) for i, (a, b) in enumerate(pairwise(ends)))
+        return Curve(own, np.array(values) + own.floor, np.array(slopes), pieces)
 
     @property
     def floor(self) -> float:
@@ -194,25 +192,9 @@ def by_kind(kinds: Kinds) -> list[tuple[Curve, NDArray[np.int64]]]:
     return [(Curve.of(int(k)), np.flatnonzero(kinds == k)) for k in np.unique(kinds[kinds > 0])]
 
 
-def activate(values: Floats, kinds: Kinds | None) -> Floats:
-    """Return what neurons make of pre-activations, along the last axis: smooth ones nearly."""
-    found: Floats = np.maximum(values, 0.0)
-    bend(values, kinds, found)
-    return found
-
-
-def bend(values: Floats, kinds: Kinds | None, outputs: Floats, slopes: Floats | None = None) -> None:
-    """Write the outputs, and perhaps slopes, of smooth neurons where a ReLU's are."""
-    for curve, at in by_kind(kinds) if kinds is not None else ():
-        value, slope = curve.at(values[..., at].astype(np.float64))
-        outputs[..., at] = value - curve.floor
-        if slopes is not None:
-            slopes[..., at] = slope
-
-
 def floors(kinds: Kinds) -> Floats:
     """Return what is added to each neuron's output."""
-    return np.array([0.0 if (own := FUNCTIONS[k]) is None else own.floor for k in kinds])
+    return np.array([0.0 if own is None else own.floor for own in FUNCTIONS])[kinds]
 
 
 def declared_error(kind: int, inputs: Floats, values: Floats) -> Floats:
@@ -221,18 +203,6 @@ def declared_error(kind: int, inputs: Floats, values: Floats) -> Floats:
     assert own is not None
     absolute, relative = own.error
     return np.where(inputs <= REACH, absolute + relative * values, np.inf)
-
-
-def beside(parts: Sequence[tuple[Kinds | None, int]]) -> Kinds | None:
-    """Return the kinds of neurons side by side, given those of each part and its width."""
-    if all(kinds is None for kinds, _ in parts):
-        return None
-    return np.concatenate([np.zeros(n, np.int8) if k is None else k for k, n in parts])
-
-
-def same(one: Kinds | None, other: Kinds | None) -> bool:
-    """Return whether neurons are of the same kinds."""
-    return (one is None) == (other is None) and (one is None or np.array_equal(one, other))
 
 
 def pair_ends(kinds: Kinds, low: Floats, high: Floats, below: Floats, above: Floats) -> Floats:
@@ -283,22 +253,4 @@ def tops(
         joint = np.maximum.reduce(_corners(here, second, change))
         alone = curve.top(other, np.where(away, change, 0.0), here[:, 4], here[:, 5])
         found[..., at] = best + np.where(away, alone, joint) + room
-    return found
-
-
-def offsets(kinds: Kinds, ends: Floats, slopes: Sequence[Floats], apart: Floats) -> Floats:
-    """Return constants of lines above and below h, and above and below what `tops` adds for b.
-
-    Shape (n, 4, width); the slopes are those lines', shape (n, width).
-    """
-    one = np.ones((len(ends), 1, ends.shape[2]))
-    found = np.zeros((len(ends), 4, ends.shape[2]))
-    for i, (slope, sign) in enumerate(zip(slopes, (1, -1, 1, -1), strict=True)):
-        first, zero = (sign * one, 0 * one) if i < 2 else (0 * one, sign * one)
-        c = sign * slope[:, None]
-        # Apart, b counts for z + dz alone: a = b takes its share of h away.
-        a = first if i < 2 else np.where(apart[:, None], sign * one, 0.0)
-        cz = c if i < 2 else np.where(apart[:, None], c, 0.0)
-        cd = 0 * c if i < 2 else c
-        found[:, i] = sign * tops(kinds, ends, apart, a, zero, cz, cd)[:, 0]
     return found

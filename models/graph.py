@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.kernel.smooth import Kinds, activate
+from leaveout.kernel.smooth import Kinds
+from leaveout.models.activations import activate
 from leaveout.models.matrices import Matrices, Sparse, dense, numbers
 from leaveout.models.onnx.operators.base import Affine, Operator, Shape, Shapes
 

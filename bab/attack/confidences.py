@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.kernel.smooth import Kinds, activate, bend
+from leaveout.kernel.smooth import Kinds
 from leaveout.models import Stack
+from leaveout.models.activations import activate, bend
 from leaveout.models.matrices import Matrices, Sparse
 
 Floats = NDArray[np.floating[Any]]

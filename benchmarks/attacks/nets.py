@@ -163,7 +163,9 @@ class _Maker:
     def fixed(self, value: float) -> str:
         """Name a number that is no parameter."""
         name = f"f{len(self.nodes)}"
-        self.nodes.append(["Constant", [], [name], {"value": packed(np.float32(value).reshape(()))}])
+        self.nodes.append(
+            ["Constant", [], [name], {"value": packed(np.float32(value).reshape(()))}]
+        )
         return name
 
     def constant(self, value: Any) -> str:

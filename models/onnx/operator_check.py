@@ -15,7 +15,8 @@ from onnx import TensorProto, helper
 
 from leaveout.arrays import Floats
 from leaveout.errors import ModelError
-from leaveout.kernel.smooth import activate, declared_error
+from leaveout.kernel.smooth import declared_error
+from leaveout.models.activations import activate
 from leaveout.models.graph import Graph, Join, Node
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.onnx.operators import Affine, Constants, Shape, Shapes, Smooth

@@ -360,7 +360,9 @@ class _Reader:
         proto.input[:] = [self.renamed.get(source, source) for source in proto.input]
         if proto.domain == OUTLINED and proto.input[0] in self.shapes:
             operator = Smooth(proto.op_type.partition("_")[0])
-            self.add(Node(proto.name or proto.output[0], operator, (proto.input[0],), proto.output[0]))
+            self.add(
+                Node(proto.name or proto.output[0], operator, (proto.input[0],), proto.output[0])
+            )
             self.bare |= set(proto.output) if proto.input[0] in self.bare else set()
             return
         self.check(proto)

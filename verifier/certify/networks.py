@@ -36,7 +36,7 @@ def rows(known: Arrays) -> Arrays:
     low, high, p, q = (known["state"][:, i] for i in (LOW, HIGH, P, Q))
     slack = _SETTLED * (high - low + p + q)
     wanted = (known["layer"] == 0) | ~((low >= q + slack) | (high <= -p - slack))
-    return {"wanted": wanted | (known["kinds"] > 0) if "kinds" in known else wanted}
+    return {"wanted": wanted | (known["kinds"] > 0)}
 
 
 def slopes(known: Arrays) -> Arrays:
@@ -62,7 +62,7 @@ def slopes(known: Arrays) -> Arrays:
         "fall_d": np.where(apart, second, fall_d),
         "apart": apart,
     }
-    if "kinds" in known:
+    if known["kinds"].any():
         # The search's own lines, so that bounds agree.
         bent = curves.shapes(known["kinds"], state, pair=True)
         rows = {"rise": curves.UP, "fall": curves.DOWN, "rise_d": curves.UP_D}

@@ -260,9 +260,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
 
 
 @jit_inline
-def by_curve(
-    state: Floats, j: int, a: float, b: float, pair: bool
-) -> tuple[float, float, float]:
+def by_curve(state: Floats, j: int, a: float, b: float, pair: bool) -> tuple[float, float, float]:
     """Return multipliers along a smooth neuron's lines, (cz, cd), and their constant."""
     if not pair:
         if a > 0.0:

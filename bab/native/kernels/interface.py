@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
-from leaveout.kernel.smooth import Kinds, beside
+from leaveout.kernel.smooth import Kinds
 from leaveout.models import Stack
+from leaveout.models.activations import beside
 from leaveout.models.matrices import Matrix, Sparse, numbers, single
 
 if TYPE_CHECKING:
