@@ -134,7 +134,7 @@ def network_bounds(network: Stack, box: Box, deadline: Deadline = NEVER) -> tupl
         for s, w in layer.weights.items():
             plain = plain.plus(sources[s].through(w[0]))
         pre.append(_meet_backward(plain, layer, network, pre, box, deadline))
-        sources.append(activated(pre[-1], layer.kinds))
+        sources.append(outputs_of(pre[-1], layer.kinds))
     return tuple(pre)
 
 
@@ -197,7 +197,7 @@ def _backward(
     counted twice, since the sizes are rounded themselves.
     """
     kinds = [layer.kinds for layer in network.layers]
-    sources = [Interval(box.lower, box.upper), *map(activated, pre, kinds)]
+    sources = [Interval(box.lower, box.upper), *map(outputs_of, pre, kinds)]
     coefficients: dict[int, Matrix] = dict(rows)
     total = constant.copy()
     error = gamma(4) * np.abs(constant)
@@ -242,12 +242,15 @@ def _relaxation(pre: Interval) -> tuple[Floats, Floats, Floats]:
     return above, intercept, below
 
 
-def activated(pre: Interval, kinds: Kinds | None) -> Interval:
+def outputs_of(pre: Interval, kinds: Kinds | None) -> Interval:
     """Return the interval of activations."""
     found = pre.relu()
     for curve, at in by_kind(kinds) if kinds is not None else ():
         low, high = curve.ends(pre.lower[..., at], pre.upper[..., at])
-        found.lower[..., at], found.upper[..., at] = low - curve.floor, high - curve.floor
+        found.lower[..., at], found.upper[..., at] = (
+            low - curve.function.floor,
+            high - curve.function.floor,
+        )
     return found
 
 
@@ -269,7 +272,7 @@ def _smooth_lines(
                 better = top + sign * slope * middle < best[side]
                 best[side] = np.where(better, top + sign * slope * middle, best[side])
                 own[at] = np.where(better, slope, own[at])
-                constant[at] = np.where(better, sign * top - curve.floor, constant[at])
+                constant[at] = np.where(better, sign * top - curve.function.floor, constant[at])
     return lowest
 
 
@@ -282,7 +285,7 @@ def hyper_bounds(hyper: HyperNetwork, box: Box) -> tuple[Interval, ...]:
         for s, w in layer.weights.items():
             value = value.plus(sources[s].apply(w))
         pre.append(value)
-        sources.append(activated(value, layer.kinds))
+        sources.append(outputs_of(value, layer.kinds))
     return tuple(pre)
 
 
@@ -307,7 +310,7 @@ def pair_bounds(
         value = value.meet(bounds[k].plus(change))
         pre_members.append(value)
         pre_difference.append(change)
-        members.append(activated(value, layer.kinds))
+        members.append(outputs_of(value, layer.kinds))
         after.append(output_difference(bounds[k], change, layer.kinds))
     return PairBounds(
         bounds,

@@ -397,7 +397,10 @@ def _curve(
     """Return a smooth activation's value, what a runtime adds to it, and its slopes."""
     curve, low, high = Curve.of(kind), exact.lower - error, exact.upper + error
     bottom, top = curve.ends(low, high)
-    most, least = np.maximum(top - curve.floor, 0.0), np.maximum(curve.floor - bottom, 0.0)
+    most, least = (
+        np.maximum(top - curve.function.floor, 0.0),
+        np.maximum(curve.function.floor - bottom, 0.0),
+    )
     added = declared_error(kind, np.maximum(np.abs(low), np.abs(high)), np.maximum(most, least))
     slopes = curve.steepness(low, high)
     passed = error * np.maximum(*map(np.abs, slopes)) + added

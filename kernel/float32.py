@@ -233,7 +233,10 @@ class Rounding:
                 curve, low, high = Curve.of(step.kind), region.low[layer], region.high[layer]
                 low, high, layer = low - error, high + error, layer + 1
                 slopes, (bottom, top) = curve.steepness(low, high), curve.ends(low, high)
-                most, least = positive(top - curve.floor), positive(curve.floor - bottom)
+                most, least = (
+                    positive(top - curve.function.floor),
+                    positive(curve.function.floor - bottom),
+                )
                 size = np.maximum(np.abs(low), np.abs(high))
                 added = declared_error(step.kind, size, np.maximum(most, least))
                 error = error * np.maximum(*map(np.abs, slopes)) + added

@@ -98,18 +98,13 @@ class Leaks:
         cases = []
         for k, rival in enumerate(others):
             behind = (one[rival] - one[label])[None]
-            cases.append(
-                CaseRows(
-                    np.zeros((len(none), net.inputs)),
-                    np.concatenate([goals, behind]),
-                    np.concatenate([np.zeros_like(goals), behind]),
-                    none,
-                    np.array([*(error for _ in others), tie]),
-                    np.arange(len(none)) < len(others),
-                    np.array([[len(others), k]]),
-                    np.zeros((len(none), net_labels)),
-                )
-            )
+            own = CaseRows(
+                np.zeros((len(none), net.inputs)), np.concatenate([goals, behind]),
+                np.concatenate([np.zeros_like(goals), behind]), none,
+                np.array([*(error for _ in others), tie]), np.arange(len(none)) < len(others),
+                np.array([[len(others), k]]), np.zeros((len(none), net_labels)),
+            )  # fmt: skip
+            cases.append(own)
         return Space(net, True, ties, Rows(cases, net), np.arange(len(others)), errors)
 
 

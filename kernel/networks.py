@@ -249,16 +249,8 @@ class Pairs:
         top, over = np.maximum(low, high), np.maximum(below, above)
         edge = np.clip(0.0, low, top)
         meets = (low < 0) & (high > 0) & (below < 0) & (above > 0)
-        zs = [
-            low,
-            high,
-            edge,
-            np.clip(-below, low, top),
-            low,
-            high,
-            edge,
-            np.clip(-above, low, top),
-        ]
+        kinks = np.clip(-below, low, top), np.clip(-above, low, top)
+        zs = [low, high, edge, kinks[0], low, high, edge, kinks[1]]
         zs += [low, high, np.where(meets, 0.0, low), low]
         ds = [below] * 4 + [above] * 4
         ds += [np.clip(-low, below, over), np.clip(-high, below, over)]
@@ -313,13 +305,9 @@ class Descent:
     """
 
     def __init__(
-        self,
-        net: Net,
-        hulls: Sequence[Hull],
-        pairs: Sequence[Pairs],
-        slopes: Sequence[Slopes],
+        self, net: Net, hulls: Sequence[Hull], pairs: Sequence[Pairs], slopes: Sequence[Slopes],
         of: slice,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._net, self._pairs, self._slopes, self._of = net, pairs, slopes, of
         self._parts = list(_runs(hulls[of]))
 

@@ -69,8 +69,8 @@ def _cubic(z: float) -> float:
     return 2 * _ROOT * (z + _CUBE * z**3)
 
 
-FUNCTIONS: tuple[Function | None, ...] = (
-    None,
+FUNCTIONS = (
+    Function("Relu", lambda z: max(z, 0), lambda z: z > 0, None, True, 0.0, 1.0, (0.0, 0.0)),
     Function("Sigmoid", _sigmoid, _hump, 0.0, True, 0.0, 0.0, (2.0**-21, 0.0)),
     Function("Tanh", math.tanh, lambda z: 4 * _hump(2 * z), 0.0, True, 1.0, 0.0, (2.0**-20, 0.0)),
     Function(
@@ -97,9 +97,9 @@ FUNCTIONS: tuple[Function | None, ...] = (
         None, True, 1.0, 1.0, (2.0**-22, 2.0**-22),
     ),
 )  # fmt: skip
-"""By kind; 0 is the ReLU, whose rules are exact."""
+"""By kind; 0 is the ReLU, whose rules are exact and not here."""
 
-KIND = {each.name: kind for kind, each in enumerate(FUNCTIONS) if each}
+KIND = {each.name: kind for kind, each in enumerate(FUNCTIONS)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,18 +116,12 @@ class Curve:
     def of(kind: int) -> Curve:
         """Tabulate a function."""
         own = FUNCTIONS[kind]
-        assert own is not None
         knots = [i * own.step for i in range(-HALF, HALF + 1)]
         values, slopes = ([f(z) for z in knots] for f in (own.value, own.slope))
         at = HALF if own.bend is None else round(own.bend / own.step)
         ends, sign = sorted({0, HALF - at, HALF + at, 2 * HALF}), 1 if own.convex else -1
         pieces = tuple((a, b, sign * (-1) ** i) for i, (a, b) in enumerate(pairwise(ends)))
         return Curve(own, np.array(values) + own.floor, np.array(slopes), pieces)
-
-    @property
-    def floor(self) -> float:
-        """What values are raised by."""
-        return self.function.floor
 
     def at(self, z: Floats) -> tuple[Floats, Floats]:
         """Return values and slopes."""
@@ -194,14 +188,12 @@ def by_kind(kinds: Kinds) -> list[tuple[Curve, NDArray[np.int64]]]:
 
 def floors(kinds: Kinds) -> Floats:
     """Return what is added to each neuron's output."""
-    return np.array([0.0 if own is None else own.floor for own in FUNCTIONS])[kinds]
+    return np.array([own.floor for own in FUNCTIONS])[kinds]
 
 
 def declared_error(kind: int, inputs: Floats, values: Floats) -> Floats:
     """Return how far onnxruntime's float32 values may be off, of absolute inputs and values."""
-    own = FUNCTIONS[kind]
-    assert own is not None
-    absolute, relative = own.error
+    absolute, relative = FUNCTIONS[kind].error
     return np.where(inputs <= REACH, absolute + relative * values, np.inf)
 
 
@@ -219,14 +211,11 @@ def pair_ends(kinds: Kinds, low: Floats, high: Floats, below: Floats, above: Flo
     return found
 
 
-def _corners(ends: Floats, b: Floats, cd: Floats) -> list[Floats]:
-    """Return ``(b m - cd) dz`` at the corners of the ranges of m and dz."""
-    return [(b * ends[:, m] - cd) * ends[:, d] for m in (6, 7) for d in (2, 3)]
-
-
-def change_of(ends: Floats) -> tuple[Floats, Floats]:
-    """Return the least and the greatest change of each pair's output."""
-    found = [ends[:, m] * ends[:, d] for m in (6, 7) for d in (2, 3)]
+def change_of(
+    ends: Floats, b: Floats | float = 1.0, cd: Floats | float = 0.0
+) -> tuple[Floats, Floats]:
+    """Return the least and the greatest ``(b m - cd) dz``: at corners of their ranges."""
+    found = [(b * ends[:, m] - cd) * ends[:, d] for m in (6, 7) for d in (2, 3)]
     return np.minimum.reduce(found), np.maximum.reduce(found)
 
 
@@ -250,7 +239,7 @@ def tops(
         room = 8 * UNIT * (np.abs(own) + np.abs(second)) * (2 + np.abs(here).sum(1))
         other = np.where(away, second, 0.0)
         best = curve.top(own - other, steep - np.where(away, change, 0.0), here[:, 0], here[:, 1])
-        joint = np.maximum.reduce(_corners(here, second, change))
+        joint = change_of(here, second, change)[1]
         alone = curve.top(other, np.where(away, change, 0.0), here[:, 4], here[:, 5])
         found[..., at] = best + np.where(away, alone, joint) + room
     return found

@@ -26,7 +26,7 @@ def bend(
     """Write the outputs, and perhaps slopes, of smooth neurons where a ReLU's are."""
     for curve, at in by_kind(kinds) if kinds is not None else ():
         value, slope = curve.at(values[..., at].astype(np.float64))
-        outputs[..., at] = value - curve.floor
+        outputs[..., at] = value - curve.function.floor
         if slopes is not None:
             slopes[..., at] = slope
 

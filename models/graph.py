@@ -91,7 +91,7 @@ class Layer:
 
     def outputs(self, values: Floats) -> Floats:
         """Return pre-activations after the activation."""
-        return activate(values, self.kinds)
+        return np.asarray(activate(values, self.kinds), np.float64)
 
     @property
     def arrays(self) -> Mapping[int, Floats]:

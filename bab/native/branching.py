@@ -153,7 +153,7 @@ class Brancher:
             return Split("phase", j)
         low, high = float(node.state[0, j]), float(node.state[1, j])
         own, least = FUNCTIONS[self.kinds[j]], _INNER * (high - low)
-        bends = (0.0,) if own is None or own.bend is None else (own.bend, -own.bend)
+        bends = (0.0,) if own.bend is None else (own.bend, -own.bend)
         inside = [z for z in bends if low + least < z < high - least]
         return Split("range", j, 0, inside[0] if inside else (low + high) / 2)
 

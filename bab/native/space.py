@@ -383,10 +383,10 @@ def propagate(
                 layout.kinds[rows], *(e[None, rows] for e in (low, high, low_d, high_d))
             )
             changes = change_of(ends)
-            for curve, at in by_kind(layout.kinds[rows]):
-                here = after.start + at
-                h_low[here], h_high[here] = curve.ends(ends[0, 0, at], ends[0, 1, at])
-                d_low[here], d_high[here] = (each[0, at] for each in changes)
+            for curve, bent in by_kind(layout.kinds[rows]):
+                own = after.start + bent
+                h_low[own], h_high[own] = curve.ends(ends[0, 0, bent], ends[0, 1, bent])
+                d_low[own], d_high[own] = (each[0, bent] for each in changes)
             state[:, rows] = (
                 low[rows],
                 high[rows],

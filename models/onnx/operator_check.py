@@ -265,7 +265,7 @@ def _after(node: Node, inputs: Sequence[_Value], constants: _Constants, shapes: 
         k, largest = np.asarray(1), 1.0
     elif isinstance(operator, Smooth):
         kinds = np.full(first.exact.shape[-1], operator.kind, np.int8)
-        exact = activate(first.exact, kinds)
+        exact = np.asarray(activate(first.exact, kinds), np.float64)
         return _Value(exact, declared_error(operator.kind, size, np.abs(exact)) + 1.2 * first.error)
     else:
         exact = terms = np.maximum(first.exact, 0.0)

@@ -47,15 +47,15 @@ _TANH = tuple(
 )
 
 
-def _halved(inner: str) -> tuple[str, ...]:
+def _half_of(inner: str) -> tuple[str, ...]:
     """Return the ways to write ``x * inner / 2``."""
     half = _c(0.5)
     return _mul(half, _mul("x", inner)), _mul(_mul("x", half), inner), _mul("x", _mul(half, inner))
 
 
 _FORMS: Mapping[str, tuple[str, ...]] = {
-    "Gelu": tuple(form for inner in _ERF for form in _halved(inner)),
-    "GeluTanh": tuple(form for inner in _TANH for form in _halved(inner)),
+    "Gelu": tuple(form for inner in _ERF for form in _half_of(inner)),
+    "GeluTanh": tuple(form for inner in _TANH for form in _half_of(inner)),
     "Silu": (_mul("x", "Sigmoid(x)"),),
 }
 """Every form that is read; float32 errors are measured for each (`benchmarks/smooth_errors.py`)."""
@@ -98,7 +98,7 @@ def outline(model: onnx.ModelProto) -> None:
     if not found:
         return
     kept = [found.get(at, node) for at, node in enumerate(nodes)]
-    kept = _used(kept, {item.name for item in model.graph.output})
+    kept = _drop_unread(kept, {item.name for item in model.graph.output})
     del model.graph.node[:]
     model.graph.node.extend(kept)
     read = {name for node in kept for name in node.input}
@@ -168,9 +168,9 @@ def _match(
                     below.append(maker)
     for source in sources:
         inner: list[onnx.NodeProto] = []
-        name = FORMS.get(_text(node.output[0], source, made, values, inner) or "")
-        if name is not None:
-            return source, name, inner
+        found = FORMS.get(_text(node.output[0], source, made, values, inner) or "")
+        if found is not None:
+            return source, found, inner
     return None
 
 
@@ -180,6 +180,7 @@ def _text(
     made: Mapping[str, onnx.NodeProto],
     values: Numbers,
     inner: list[onnx.NodeProto],
+    depth: int = 0,
 ) -> str | None:
     """Write a tensor as an expression of ``x``; list its nodes in order."""
     if name == source:
@@ -188,9 +189,9 @@ def _text(
         return _c(float(values[name]))
     node = made.get(name)
     plain = node is not None and node.op_type in _KNOWN and node.domain in DOMAINS
-    if node is None or not plain or len(inner) > _DEEPEST or node.attribute:
+    if node is None or not plain or depth > _DEEPEST or node.attribute:
         return None
-    parts = [_text(each, source, made, values, inner) for each in node.input]
+    parts = [_text(each, source, made, values, inner, depth + 1) for each in node.input]
     if any(part is None for part in parts):
         return None
     if not any(node is known for known in inner):
@@ -219,7 +220,7 @@ def _function(
     )
 
 
-def _used(nodes: list[onnx.NodeProto], wanted: set[str]) -> list[onnx.NodeProto]:
+def _drop_unread(nodes: list[onnx.NodeProto], wanted: set[str]) -> list[onnx.NodeProto]:
     """Drop nodes that nothing reads any more."""
     kept = []
     for node in reversed(nodes):

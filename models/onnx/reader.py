@@ -16,12 +16,11 @@ from leaveout.models.graph import Graph, Node
 from leaveout.models.lowering import first_flaw
 from leaveout.models.onnx.folding import FOLDED, fold_node
 from leaveout.models.onnx.node_readers import reshape
-from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.operators import Affine, Operator, Relu, Shape, Shapes, Smooth
 from leaveout.models.onnx.operators.shape import BesideZero, Identity, Permute, Place, Reshape, Take
+from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.rewrites import REWRITES, Draft, Last, Rewrite, rewrite_node
 from leaveout.models.onnx.signature import (
-    DOMAINS,
     MOST_AXES,
     last_of,
     only_input,
@@ -29,7 +28,7 @@ from leaveout.models.onnx.signature import (
     opset_of,
 )
 from leaveout.models.onnx.table import OPERATORS
-from leaveout.models.onnx.use import PRODUCT, UnsupportedError, Use
+from leaveout.models.onnx.use import DOMAINS, PRODUCT, UnsupportedError, Use
 from leaveout.models.onnx.values import initial_values
 
 _ALIKE = frozenset(
@@ -359,11 +358,7 @@ class _Reader:
         proto.CopyFrom(original)
         proto.input[:] = [self.renamed.get(source, source) for source in proto.input]
         if proto.domain == OUTLINED and proto.input[0] in self.shapes:
-            operator = Smooth(proto.op_type.partition("_")[0])
-            self.add(
-                Node(proto.name or proto.output[0], operator, (proto.input[0],), proto.output[0])
-            )
-            self.bare |= set(proto.output) if proto.input[0] in self.bare else set()
+            self.add_activation(proto)
             return
         self.check(proto)
         bare = bool(self.bare.intersection(proto.input))
@@ -401,6 +396,13 @@ class _Reader:
             self.varying |= {target} if found.same in self.varying else set()
             self.values[target] = self.values[found.same]
             self.constant_shapes[target] = self.values[target].shape
+
+    def add_activation(self, proto: onnx.NodeProto) -> None:
+        """Read what `leaveout.models.onnx.outlines` made of several nodes."""
+        (source,), (output,) = proto.input, proto.output
+        operator = Smooth(proto.op_type.partition("_")[0])
+        self.add(Node(proto.name or output, operator, (source,), output))
+        self.bare |= {output} if source in self.bare else set()
 
     def fold(self, proto: onnx.NodeProto, reason: str) -> None:
         """Compute a node whose inputs are constants other than parameters."""

@@ -9,7 +9,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from leaveout.models.onnx.outlines import outline
-from leaveout.models.onnx.signature import DOMAINS, dimensions
+from leaveout.models.onnx.signature import dimensions
+from leaveout.models.onnx.use import DOMAINS
 
 _FACTORS = {"Resize", "Upsample"}
 """Operators whose float inputs describe what they do, and are no weights."""

@@ -50,13 +50,12 @@ def tables() -> tuple[Floats, Floats]:
     """Return knots of all functions, shape (kinds, knots, 2), and their data, shape (kinds, 6)."""
     knots, data = np.zeros((len(FUNCTIONS), 2 * HALF + 1, 2)), np.zeros((len(FUNCTIONS), 6))
     for kind, own in enumerate(FUNCTIONS):
-        if own is not None:
-            curve = Curve.of(kind)
-            knots[kind, :, 0], knots[kind, :, 1] = curve.values, curve.slopes
-            first, *others = [end for _, end, _ in curve.pieces]
-            second = others[0] if others else first
-            sign = 1.0 if own.convex else -1.0
-            data[kind] = own.step, first, second, sign, own.rising, own.floor
+        curve = Curve.of(kind)
+        knots[kind, :, 0], knots[kind, :, 1] = curve.values, curve.slopes
+        first, *others = [end for _, end, _ in curve.pieces]
+        second = others[0] if others else first
+        sign = 1.0 if own.convex else -1.0
+        data[kind] = own.step, first, second, sign, own.rising, own.floor
     return knots, data
 
 
@@ -105,7 +104,8 @@ def extremum(
     if not 0.0 <= t <= 1.0:
         t = far / (3.0 * e) if e != 0.0 else 0.5
     t = min(max(t, 0.0), 1.0) if t == t else 0.5
-    return (low - HALF + t) * step
+    at: float = (low - HALF + t) * step
+    return at
 
 
 @jit_function
@@ -141,7 +141,7 @@ def curve_top(
             if sign * a < 0.0 and end > begin:
                 left, right = max(lo / step + HALF, begin), min(hi / step + HALF, end)
                 if left < right:
-                    l, r = int(left), min(int(math.ceil(right)), end)
+                    l, r = int(left), min(math.ceil(right), end)
                     z = extremum(knots, data, kind, c / a, l, max(r, l + 1), sign)
                     if lo < z < hi:
                         y, _ = curve(knots, data, kind, z)
@@ -227,7 +227,8 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
     lo, hi = l + vl - pad, u + vu + pad
     least, most = steepness(knots, data, kind, min(l, lo), max(u, hi))
     state[LEAST, j], state[MOST, j] = least, most
-    far = max(abs(vl), abs(vu))
+    far: float = max(abs(vl), abs(vu))
+    change: float = max(abs(least), abs(most)) * far
     direct = (most - least) * far
     up, up_at = best_line(knots, data, kind, 1.0, lo, hi)
     down, down_at = best_line(knots, data, kind, -1.0, lo, hi)
@@ -238,7 +239,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
         state[UP_D, j], state[UP_D_AT, j] = up, up_at + room
         state[DOWN_D, j], state[DOWN_D_AT, j] = down, down_at - room
         state[GAP_D, j] = gap + second
-        return max(abs(least), abs(most)) * far
+        return change
     # Above and below m d, for m and d between their ends.
     if vl >= 0.0:
         up, down = most, least
@@ -256,7 +257,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
         min((most - down) * vl, (most - down) * vu), min((least - down) * vl, (least - down) * vu)
     )
     state[GAP_D, j] = state[UP_D_AT, j] - state[DOWN_D_AT, j]
-    return max(abs(least), abs(most)) * far
+    return change
 
 
 @jit_inline
