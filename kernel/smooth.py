@@ -194,7 +194,7 @@ def floors(kinds: Kinds) -> Floats:
 def declared_error(kind: int, inputs: Floats, values: Floats) -> Floats:
     """Return how far onnxruntime's float32 values may be off, of absolute inputs and values."""
     absolute, relative = FUNCTIONS[kind].error
-    return np.where(inputs <= REACH, absolute + relative * values, np.inf)
+    return np.where(inputs <= REACH, absolute + VALUE + relative * values, np.inf)
 
 
 def pair_ends(kinds: Kinds, low: Floats, high: Floats, below: Floats, above: Floats) -> Floats:

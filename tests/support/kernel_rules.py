@@ -34,7 +34,7 @@ def check_corners(seed):
     rng = np.random.default_rng(seed)
     state, phase = pairs_at(rng, 12)
     over = np.array([rng.random() < 0.3])
-    pairs = Pairs.of(state, phase, over)
+    pairs = Pairs.of(state, phase, over, np.zeros(12, np.int8))
     low, high, p, q, below, above = state[0]
     a, b, cz, cd = rng.normal(size=(4, 1, 1, 12))
     if seed % 2:
@@ -100,7 +100,8 @@ def check_forms(seed, wild):
     pairs, slopes = [], []
     for at in net.at[:-1]:
         phase = np.zeros((1, at.stop - at.start), np.int8)
-        pairs.append(Pairs.of(state[:, :, at], phase, np.zeros(1, bool)))
+        kinds = np.zeros(at.stop - at.start, np.int8)
+        pairs.append(Pairs.of(state[:, :, at], phase, np.zeros(1, bool), kinds))
         shape = (4, 1, at.stop - at.start)
         lines = rng.uniform(-3, 3, shape) if wild else rng.random(shape)
         slopes.append(Slopes(*lines, rng.random(shape[1:]) < 0.5))
@@ -270,7 +271,7 @@ GAPS = {
     "no such input": split_tree(1, index=[0, 2, 2]),
     "below the first input": split_tree(1, index=[0, -1, -1]),
     "two kinds": split_tree(1, kind=[0, 1, 3]),
-    "an unknown kind": split_tree(1, kind=[0, 5, 5]),
+    "an unknown kind": split_tree(1, kind=[0, 6, 6]),
     "a member left out": split_tree(2, **{**GROUPS, "members": [0, 1, 2, 0, 1, 1]}),
     "a member twice": split_tree(2, **{**GROUPS, "members": [0, 1, 2, 0, 2, 2]}),
     "no such member": split_tree(2, **{**GROUPS, "members": [0, 1, 2, 0, 1, 3]}),
