@@ -2,7 +2,7 @@
 
     python benchmarks/smooth_errors.py --stride 64
 
-Every stride-th float32 number is tried: alone, after a Gemm or Conv that runtimes fuse with, in
+Every stride-th float32 number is tried: alone, after a Gemm, Add or Conv that runtimes fuse with, in
 each form of several nodes that is read, with and without optimisations, and a few at a time, since
 the ends of arrays have code of their own. What `leaveout.kernel.smooth` declares must be at least
 twice what is found; exit status 1 if it is not.
@@ -93,6 +93,7 @@ def _models() -> Iterator[tuple[str, str, onnx.ModelProto]]:
         before = [
             ("", [], []),
             (" after Gemm", [helper.make_node("Gemm", ["r", "w", "b"], ["x"])], [one, zero]),
+            (" after Add", [helper.make_node("Add", ["r", "b"], ["x"])], [zero]),
         ]
         if way == "alone":
             square = numpy_helper.from_array(np.ones((1, 1, 1), np.float32), "w")
