@@ -2,9 +2,9 @@
 
     python benchmarks/smooth_errors.py --stride 64
 
-Every stride-th float32 number is tried: alone, after a Gemm, Add or Conv that runtimes fuse with, in
-each form of several nodes that is read, with and without optimisations, and a few at a time, since
-the ends of arrays have code of their own. What `leaveout.kernel.smooth` declares must be at least
+Every stride-th float32 number is tried: alone, after a Gemm, Add or Conv that runtimes fuse with,
+in each form of several nodes that is read, with and without optimisations, and a few at a time: the
+ends of arrays have code of their own. What `leaveout.kernel.smooth` declares must be at least
 twice what is found; exit status 1 if it is not.
 """
 

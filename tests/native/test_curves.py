@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leaveout.bab.native.kernels import curve_tables as rows
 from leaveout.bab.native.kernels import curves
 from leaveout.kernel.smooth import FUNCTIONS, KIND, Curve
 
 NAMES = [each.name for each in FUNCTIONS[1:]]
-KNOTS, DATA = curves.tables()
+KNOTS, DATA = rows.tables()
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -44,14 +45,14 @@ def test_lines_and_ranges_bound_what_is_sampled(name, seed):
     z = rng.uniform(state[0], state[1], (200, 6))
     d = rng.uniform(state[4], state[5], (200, 6))
     h, after = curve.at(z)[0], curve.at(z + d)[0]
-    assert (h <= state[curves.UP] * z + state[curves.UP_AT] + 1e-12).all()
-    assert (h >= state[curves.DOWN] * z + state[curves.DOWN_AT] - 1e-12).all()
+    assert (h <= state[rows.UP] * z + state[rows.UP_AT] + 1e-12).all()
+    assert (h >= state[rows.DOWN] * z + state[rows.DOWN_AT] - 1e-12).all()
     # Apart, the lines are those of z + dz.
-    apart = state[curves.APART] > 0
+    apart = state[rows.APART] > 0
     at, value = np.where(apart, z + d, d), np.where(apart, after, after - h)
     room = 2.1e-10 + 1e-14 * np.abs(after)
-    assert (value <= state[curves.UP_D] * at + state[curves.UP_D_AT] + room).all()
-    assert (value >= state[curves.DOWN_D] * at + state[curves.DOWN_D_AT] - room).all()
+    assert (value <= state[rows.UP_D] * at + state[rows.UP_D_AT] + room).all()
+    assert (value >= state[rows.DOWN_D] * at + state[rows.DOWN_D_AT] - room).all()
 
 
 @given(name=st.sampled_from(NAMES), seed=seeds)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.bab.native.kernels import curves
+from leaveout.bab.native.kernels import curve_tables as rows_of
 from leaveout.kernel.networks import ABOVE, BELOW, HIGH, LOW, P, Q
 from leaveout.kernel.values import Arrays
 
@@ -26,6 +26,15 @@ _FLAT = 1e-4
 _CANCELLED = 1e-6
 """Slopes whose terms cancel down to this share count as 0."""
 
+
+_CURVES = {
+    "rise": rows_of.UP,
+    "fall": rows_of.DOWN,
+    "rise_d": rows_of.UP_D,
+    "fall_d": rows_of.DOWN_D,
+    "apart": rows_of.APART,
+}
+"""Where the search keeps the slopes of smooth neurons."""
 
 _SETTLED = 1e-5
 """Pairs settled by less than this share of their width are bounded again."""
@@ -63,11 +72,11 @@ def slopes(known: Arrays) -> Arrays:
         "apart": apart,
     }
     if known["kinds"].any():
-        # The search's own lines, so that bounds agree.
-        bent = curves.shapes(known["kinds"], state, pair=True)
-        rows = {"rise": curves.UP, "fall": curves.DOWN, "rise_d": curves.UP_D}
-        rows |= {"fall_d": curves.DOWN_D, "apart": curves.APART}
-        for name, row in rows.items():
+        # The search's own lines, so that bounds agree; compiled.
+        from leaveout.bab.native.kernels.curves import shapes
+
+        bent = shapes(known["kinds"], state, pair=True)
+        for name, row in _CURVES.items():
             value = bent[:, row].astype(found[name].dtype)
             found[name] = np.where(known["kinds"] > 0, value, found[name])
     return found

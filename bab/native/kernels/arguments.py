@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.curves import tables
+from leaveout.bab.native.kernels.curve_tables import tables
 from leaveout.bab.native.kernels.interface import Batch, Bounded, Layout, MemberSets, Numbers, Work
 
 Flags = NDArray[np.bool_]
@@ -29,7 +29,7 @@ class Net(NamedTuple):
     entries: Integers  # these three as in `Layout`
     pointers: Integers
     columns: Integers
-    knots: Floats  # of smooth activations: `leaveout.bab.native.kernels.curves.tables`
+    knots: Floats  # of smooth activations: `leaveout.bab.native.kernels.curve_tables`
     curves: Floats
 
 

@@ -10,28 +10,37 @@ import hashlib
 import inspect
 import math
 import sys
-from functools import cache, lru_cache
+from functools import lru_cache
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from leaveout.arrays import Floats
+from leaveout.bab.native.kernels import curve_tables
+from leaveout.bab.native.kernels.curve_tables import (
+    APART,
+    DOWN,
+    DOWN_AT,
+    DOWN_D,
+    DOWN_D_AT,
+    FIRST,
+    GAP,
+    GAP_D,
+    KIND,
+    LEAST,
+    MOST,
+    ROWS,
+    UP,
+    UP_AT,
+    UP_D,
+    UP_D_AT,
+    tables,
+)
 from leaveout.bab.native.kernels.pair_bounds import OPTIONS, jit_function, jit_inline
 from leaveout.compiling import cached_njit
 from leaveout.kernel import smooth
-from leaveout.kernel.smooth import FUNCTIONS, HALF, SLOPE, VALUE, Curve, Kinds
-
-FIRST = 6
-"""Rows of a state without smooth neurons."""
-
-KIND, UP, UP_AT, DOWN, DOWN_AT, UP_D, UP_D_AT, DOWN_D, DOWN_D_AT, LEAST, MOST, APART, GAP, GAP_D = (
-    range(FIRST, FIRST + 14)
-)
-"""Slopes and constants of lines above and below h; the same for dh (apart: of z + dz); slopes in
-``dh = m dz``; whether z and z + dz are bounded apart; the lines' distances in the middle."""
-
-ROWS = GAP_D + 1
+from leaveout.kernel.smooth import HALF, SLOPE, VALUE, Kinds
 
 _SEARCHED = 12
 """Slopes tried for a line that is neither a chord nor a tangent in the middle."""
@@ -43,29 +52,6 @@ def stamp_of(*modules: ModuleType) -> int:
     """Return a digest of sources: numba does not see changes in what it compiled into a pass."""
     sources = "".join(inspect.getsource(module) for module in modules)
     return int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
-
-
-@cache
-def tables() -> tuple[Floats, Floats]:
-    """Return knots of all functions, shape (kinds, knots, 2), and their data, shape (kinds, 6)."""
-    knots, data = np.zeros((len(FUNCTIONS), 2 * HALF + 1, 2)), np.zeros((len(FUNCTIONS), 6))
-    for kind, own in enumerate(FUNCTIONS):
-        curve = Curve.of(kind)
-        knots[kind, :, 0], knots[kind, :, 1] = curve.values, curve.slopes
-        first, *others = [end for _, end, _ in curve.pieces]
-        second = others[0] if others else first
-        sign = 1.0 if own.convex else -1.0
-        data[kind] = own.step, first, second, sign, own.rising, own.floor
-    return knots, data
-
-
-def room_for(kinds: Kinds) -> Floats | None:
-    """Return rows to add to states, with the kinds of neurons; None for ReLUs alone."""
-    if not kinds.any():
-        return None
-    rows = np.zeros((ROWS - FIRST, len(kinds)))
-    rows[KIND - FIRST] = kinds
-    return rows
 
 
 @jit_inline
@@ -321,7 +307,7 @@ def curve_pair(
 @lru_cache(maxsize=1)
 def _shapes() -> Any:
     """Return the compiled pass over the neurons of several nodes."""
-    stamp = stamp_of(sys.modules[__name__], smooth)
+    stamp = stamp_of(sys.modules[__name__], curve_tables, smooth)
 
     @cached_njit(nogil=True, **OPTIONS)
     def shape_all(knots: Floats, data: Floats, states: Floats, pair: bool) -> None:

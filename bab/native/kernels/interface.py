@@ -128,9 +128,8 @@ def layout_of(stack: Stack) -> Layout:
 
 def _kinds(stack: Stack) -> Kinds:
     hidden = [(layer.kinds, layer.width) for layer in stack.layers[:-1]]
-    width = sum(layer.width for layer in stack.layers[:-1])
     found = beside(hidden)
-    return np.zeros(width, np.int8) if found is None else found
+    return np.zeros(sum(width for _, width in hidden), np.int8) if found is None else found
 
 
 OPEN, CLOSED, CUT, EMPTY = 0, 1, 2, 3

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from leaveout.arrays import Floats
-from leaveout.bab.native.kernels.curves import (
+from leaveout.bab.native.kernels.curve_tables import (
     APART,
     DOWN,
     DOWN_D,
@@ -24,8 +24,8 @@ from leaveout.bab.native.kernels.curves import (
     MOST,
     UP,
     UP_D,
-    curve_pair,
 )
+from leaveout.bab.native.kernels.curves import curve_pair
 from leaveout.bab.native.kernels.neuron_bounds import clear, through
 from leaveout.bab.native.kernels.pair_bounds import (
     best_pair,

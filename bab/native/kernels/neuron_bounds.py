@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from leaveout.arrays import Floats
-from leaveout.bab.native.kernels.curves import FIRST, KIND, by_curve, shape_neuron
+from leaveout.bab.native.kernels.curve_tables import FIRST, KIND
+from leaveout.bab.native.kernels.curves import by_curve, shape_neuron
 from leaveout.bab.native.kernels.pair_bounds import (
     UNDERFLOW,
     add_cut,

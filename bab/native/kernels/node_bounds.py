@@ -16,6 +16,7 @@ import numpy as np
 from leaveout.arrays import Floats
 from leaveout.bab.native.kernels import (
     arguments,
+    curve_tables,
     curves,
     line_bounds,
     neuron_bounds,
@@ -145,8 +146,8 @@ def steps() -> tuple[Any, Any, Any]:
     They are cached on disk and identified by ``stamp``, a digest of the passes, so that every edit
     invalidates them.
     """
-    modules = (arguments, pair_bounds, curves, neuron_bounds, line_bounds, sys.modules[__name__])
-    stamp = stamp_of(*modules, smooth)
+    kernels = pair_bounds, curve_tables, curves, neuron_bounds, line_bounds
+    stamp = stamp_of(arguments, *kernels, sys.modules[__name__], smooth)
 
     @cached_njit(nogil=True, **OPTIONS)
     def tighten_nodes(

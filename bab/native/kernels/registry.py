@@ -11,7 +11,7 @@ import numpy as np
 
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.arguments import Effort, Nodes, members_of, net_of, own_of, rows_of
-from leaveout.bab.native.kernels.curves import room_for
+from leaveout.bab.native.kernels.curve_tables import room_for
 from leaveout.bab.native.kernels.interface import Batch, Bounded, Kernel, MemberSets, Numbers, Work
 from leaveout.cores import cores
 from leaveout.errors import LeaveoutError, SolverError, cause
