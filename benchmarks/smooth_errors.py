@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from scipy.special import erfc, expit
 
-from leaveout.kernel.smooth import FUNCTIONS, KIND, REACH
+from leaveout.kernel.smooth import KIND, REACH, declared_error
 from leaveout.models.onnx.outlines import FORMS
 
 __all__ = ["main"]
@@ -132,7 +132,6 @@ def _measure(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     given = session.get_inputs()[0]
-    own = FUNCTIONS[KIND[name]]
     worst, error_there, where = 0.0, 0.0, 0.0
     shape = (1, 1, -1) if len(given.shape) == 3 else (-1, 1)
     for i, values in enumerate(_inputs(stride, everything)):
@@ -143,7 +142,8 @@ def _measure(
             with np.errstate(all="ignore"):
                 exact = EXACT[name](part.astype(np.float64))
                 error = np.abs(found.reshape(-1) - exact)
-                share = error / (own.error[0] + own.error[1] * np.abs(exact))
+                wide = np.minimum(np.abs(part), REACH).astype(np.float64)
+                share = error / declared_error(KIND[name], wide, np.abs(exact))
             at = int(np.argmax(np.where(np.isnan(share), np.inf, share)))
             if not share[at] <= worst:
                 worst, error_there, where = float(share[at]), float(error[at]), float(part[at])

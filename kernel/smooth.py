@@ -44,6 +44,7 @@ class Function:
     floor: float  # f + floor is never negative
     rising: float
     error: tuple[float, float]  # of onnxruntime in float32: absolute, and relative to the value
+    tilt: float = 0.0  # unless 0, the absolute one is at most this share of the input
 
     @property
     def step(self) -> float:
@@ -76,17 +77,17 @@ FUNCTIONS = (
     Function(
         "Gelu", lambda z: z * _normal(z),
         lambda z: _normal(z) + z * math.exp(-z * z / 2) / math.sqrt(2 * math.pi),
-        math.sqrt(2), False, 0.17, 1.0, (2.0**-21, 2.0**-21),
+        math.sqrt(2), False, 0.17, 1.0, (2.0**-21, 2.0**-21), 2.0**-23,
     ),
     Function(
         "GeluTanh", lambda z: z * _sigmoid(_cubic(z)),
         lambda z: _sigmoid(_cubic(z))
         + z * _hump(_cubic(z)) * 2 * _ROOT * (1 + 3 * _CUBE * z * z),
-        _BEND, False, 0.1701, 1.0, (2.0**-19, 2.0**-21),
+        _BEND, False, 0.1701, 1.0, (2.0**-19, 2.0**-21), 2.0**-21,
     ),
     Function(
         "Silu", lambda z: z * _sigmoid(z), lambda z: _sigmoid(z) + z * _hump(z),
-        2.3993572805154675, False, 0.2785, 1.0, (2.0**-17, 2.0**-21),
+        2.3993572805154675, False, 0.2785, 1.0, (2.0**-17, 2.0**-21), 2.0**-21,
     ),
     Function(
         "Softplus", lambda z: max(z, 0.0) + math.log1p(math.exp(-abs(z))), _sigmoid,
@@ -193,8 +194,9 @@ def floors(kinds: Kinds) -> Floats:
 
 def declared_error(kind: int, inputs: Floats, values: Floats) -> Floats:
     """Return how far onnxruntime's float32 values may be off, of absolute inputs and values."""
-    absolute, relative = FUNCTIONS[kind].error
-    return np.where(inputs <= REACH, absolute + VALUE + relative * values, np.inf)
+    (absolute, relative), tilt = FUNCTIONS[kind].error, FUNCTIONS[kind].tilt
+    near = np.minimum(absolute, tilt * inputs) if tilt else absolute
+    return np.where(inputs <= REACH, near + VALUE + relative * values, np.inf)
 
 
 def pair_ends(kinds: Kinds, low: Floats, high: Floats, below: Floats, above: Floats) -> Floats:
