@@ -72,7 +72,7 @@ class Applied:
         """Return the network's layers in exact arithmetic; None for members or if too large."""
         layers = self.network.stack.layers
         size = sum(math.prod(w.shape) for layer in layers for w in layer.weights.values())
-        if self.members is not None or size > _RATIONAL:
+        if self.members is not None or size > _RATIONAL or self.network.stack.is_smooth:
             return None
         return rows_of(self.network.stack, exact_layers(self.evaluation()))
 

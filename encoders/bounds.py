@@ -13,6 +13,7 @@ from leaveout.arrays import Floats
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
+from leaveout.kernel.smooth import Kinds, by_kind, change_of, pair_ends
 from leaveout.models import Members, Stack
 from leaveout.models.graph import Layer
 from leaveout.models.matrices import (
@@ -32,6 +33,7 @@ class HyperLayer:
 
     weights: Mapping[int, Interval]  # shape (outputs, inputs) or (m, outputs, inputs)
     bias: Interval  # shape (outputs,) or (m, outputs)
+    kinds: Kinds | None = None  # as in `Layer`
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,7 @@ def apart(stack: Stack) -> HyperNetwork:
         HyperLayer(
             {s: Interval.point(dense(w)) for s, w in layer.weights.items()},
             Interval.point(layer.bias),
+            layer.kinds,
         )
         for layer in stack.layers
     )
@@ -71,6 +74,7 @@ def _hull(stack: Stack) -> HyperNetwork:
             HyperLayer(
                 {s: Interval(*ends(w)) for s, w in layer.weights.items()},
                 Interval(layer.bias.min(axis=0), layer.bias.max(axis=0)),
+                layer.kinds,
             )
             for layer in stack.layers
         ),
@@ -84,6 +88,7 @@ def _union(first: HyperNetwork, second: HyperNetwork) -> HyperNetwork:
             HyperLayer(
                 {s: _wider(w, other.weights[s]) for s, w in layer.weights.items()},
                 _wider(layer.bias, other.bias),
+                layer.kinds,
             )
             for layer, other in zip(first.layers, second.layers, strict=True)
         ),
@@ -188,7 +193,7 @@ class _Behind:
         self.network, self.box = network, box
         self.pre: list[Interval] = []
         self.sources = [Interval(box.lower, box.upper)]
-        self._relaxations: list[tuple[Floats, Floats, Floats]] = []
+        self._relaxations: list[tuple[Floats, ...]] = []
         self._terms: list[Floats] = []  # the absolute terms of each layer's sums
 
     def add(self, pre: Interval) -> None:
@@ -198,10 +203,11 @@ class _Behind:
         for s, w in layer.weights.items():
             terms = terms + magnitude(w[0]) @ self.sources[s].magnitude
         above, intercept, below = _relaxation(pre)
+        lowest = _smooth_lines(pre, layer.kinds, above, intercept, below)
         self.pre.append(pre)
-        self.sources.append(pre.relu())
-        self._terms.append(terms + np.abs(pre.lower) + intercept)
-        self._relaxations.append((above, intercept, below))
+        self.sources.append(outputs_of(pre, layer.kinds))
+        self._terms.append(terms + np.abs(pre.lower) + np.abs(intercept) + np.abs(lowest))
+        self._relaxations.append((above, intercept, lowest, below))
 
     def upper(self, rows: Mapping[int, Matrix], constant: Floats) -> tuple[Floats, int]:
         """Bound ``sum over s of rows[s] @ h_s + constant`` from above over the box.
@@ -219,13 +225,15 @@ class _Behind:
                 continue
             most = max(most, sum(each.size for each in coefficients.values()))
             row = coefficients.pop(k)
-            above, intercept, below = self._relaxations[k - 1]
+            above, intercept, lowest, below = self._relaxations[k - 1]
             through = scale_columns(row, above, below)
             layer = self.network.layers[k - 1]
             for s, w in layer.weights.items():
                 step = through @ w[0]
                 coefficients[s] = coefficients[s] + step if s in coefficients else step
             total = total + positive(row) @ intercept + through @ layer.bias[0]
+            if lowest.any():
+                total = total - positive(-row) @ lowest
             roundings = row.shape[1] + max(w.shape[2] for w in layer.weights.values())
             error += gamma(2 * roundings + 16) * (
                 magnitude(row) @ self._terms[k - 1] + np.abs(total)
@@ -251,6 +259,40 @@ def _relaxation(pre: Interval) -> tuple[Floats, Floats, Floats]:
     return above, intercept, below
 
 
+def outputs_of(pre: Interval, kinds: Kinds | None) -> Interval:
+    """Return the interval of activations."""
+    found = pre.relu()
+    for curve, at in by_kind(kinds) if kinds is not None else ():
+        low, high = curve.ends(pre.lower[..., at], pre.upper[..., at])
+        found.lower[..., at], found.upper[..., at] = (
+            low - curve.function.floor,
+            high - curve.function.floor,
+        )
+    return found
+
+
+def _smooth_lines(
+    pre: Interval, kinds: Kinds | None, above: Floats, intercept: Floats, below: Floats
+) -> Floats:
+    """Write a tangent or the chord in place of a ReLU's lines; return the lower intercepts."""
+    lowest = np.zeros_like(intercept)
+    for curve, at in by_kind(kinds) if kinds is not None else ():
+        low, high = pre.lower[at], pre.upper[at]
+        middle, one = (low + high) / 2, np.ones(len(at))
+        chord = (curve.at(high)[0] - curve.at(low)[0]) / np.maximum(high - low, 1e-9)
+        best = np.full((2, len(at)), np.inf)
+        for slope in (chord, curve.at(middle)[1]):
+            for side, (sign, own, constant) in enumerate(
+                ((1.0, above, intercept), (-1.0, below, lowest))
+            ):
+                top = curve.top(sign * one, sign * slope, low, high)
+                better = top + sign * slope * middle < best[side]
+                best[side] = np.where(better, top + sign * slope * middle, best[side])
+                own[at] = np.where(better, slope, own[at])
+                constant[at] = np.where(better, sign * top - curve.function.floor, constant[at])
+    return lowest
+
+
 def hyper_bounds(hyper: HyperNetwork, box: Box) -> tuple[Interval, ...]:
     """Bound a hyper-network's pre-activations by interval arithmetic alone."""
     sources = [Interval(box.lower, box.upper)]
@@ -260,7 +302,7 @@ def hyper_bounds(hyper: HyperNetwork, box: Box) -> tuple[Interval, ...]:
         for s, w in layer.weights.items():
             value = value.plus(sources[s].apply(w))
         pre.append(value)
-        sources.append(value.relu())
+        sources.append(outputs_of(value, layer.kinds))
     return tuple(pre)
 
 
@@ -285,14 +327,29 @@ def pair_bounds(
         value = value.meet(bounds[k].plus(change))
         pre_members.append(value)
         pre_difference.append(change)
-        members.append(value.relu())
-        after.append(relu_difference(bounds[k], change))
+        members.append(outputs_of(value, layer.kinds))
+        after.append(output_difference(bounds[k], change, layer.kinds))
     return PairBounds(
         bounds,
         tuple(pre_members),
         tuple(pre_difference),
         (*after[1:-1], pre_difference[-1]),
     )
+
+
+def output_difference(pre: Interval, change: Interval, kinds: Kinds | None) -> Interval:
+    """Return the padded hull of the changes of activations."""
+    found = relu_difference(pre, change)
+    if kinds is None:
+        return found
+    sides = np.broadcast_arrays(pre.lower, pre.upper, change.lower, change.upper)
+    rows = (each.reshape(-1, len(kinds)) for each in sides)
+    least, most = change_of(pair_ends(kinds, *rows))
+    lower, upper = (
+        np.where(kinds > 0, each.reshape(own.shape), own)
+        for each, own in ((least, found.lower), (most, found.upper))
+    )
+    return Interval(lower, upper)
 
 
 def relu_difference(pre: Interval, change: Interval) -> Interval:

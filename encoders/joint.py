@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
+from leaveout.models.activations import beside, same
 from leaveout.models.graph import Layer, Stack
 from leaveout.models.matrices import (
     Sparse,
@@ -155,7 +156,9 @@ def join(query: Query, cases: Sequence[Case], *, apart: bool = False) -> Joint:
     members = JointMembers(query, points, tuple(range(len(stacks))))
     # A network alone is its own member: the numbers of both are at the same places.
     alone = len(stacks) == len(plain) == 1
-    whole = members.take(np.zeros(1, np.int64)) if alone else _side_by_side(stacks, box.dimension, 1)
+    whole = (
+        members.take(np.zeros(1, np.int64)) if alone else _side_by_side(stacks, box.dimension, 1)
+    )
     return Joint(whole, members, box, regions, points, tuple(places_))
 
 
@@ -171,7 +174,7 @@ def _region(box: Box, near: tuple[Floats, Floats] | None, query: Query) -> tuple
 
 def _alike(first: Stack, second: Stack) -> bool:
     return len(first.layers) == len(second.layers) and all(
-        a.width == b.width and a.weights.keys() == b.weights.keys()
+        a.width == b.width and a.weights.keys() == b.weights.keys() and same(a.kinds, b.kinds)
         for a, b in zip(first.layers, second.layers, strict=True)
     )
 
@@ -188,7 +191,7 @@ def _align(stack: Stack, other: Stack) -> Stack:
             if not same_places(weights[source], known):
                 both = add(weights[source], scale(known, 0.0), 1)
                 weights[source] = settle(both, len(stack))
-        layers.append(Layer(weights, own.bias))
+        layers.append(Layer(weights, own.bias, own.kinds))
     return Stack(stack.inputs, tuple(layers))
 
 
@@ -251,13 +254,13 @@ def _on_joint(stack: Stack, point: Sparse) -> Stack:
         weights = dict(layer.weights)
         if 0 in weights:
             weights[0] = settle(compose(weights[0], point), len(stack))
-        layers.append(Layer(weights, layer.bias))
+        layers.append(Layer(weights, layer.bias, layer.kinds))
     return Stack(point.width, tuple(layers))
 
 
 def _without_zeros(stack: Stack) -> Stack:
     layers = [
-        Layer({s: without_zeros(w) for s, w in layer.weights.items()}, layer.bias)
+        Layer({s: without_zeros(w) for s, w in layer.weights.items()}, layer.bias, layer.kinds)
         for layer in stack.layers
     ]
     return Stack(stack.inputs, tuple(layers))
@@ -288,7 +291,8 @@ def _side_by_side(stacks: Sequence[Stack], inputs: int, count: int) -> Stack:
                 column += width
             weights[s] = matrix
         bias = [np.broadcast_to(part.bias, (count, part.width)) for part in parts]
-        layers.append(Layer(weights, np.concatenate(bias, axis=1)))
+        kinds = beside([(part.kinds, part.width) for part in parts])
+        layers.append(Layer(weights, np.concatenate(bias, axis=1), kinds))
     return Stack(inputs, tuple(layers))
 
 

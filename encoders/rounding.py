@@ -16,10 +16,11 @@ from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.kernel.float32 import FOLDED
+from leaveout.kernel.smooth import Curve, declared_error
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.matrices import Matrices, Sparse, numbers, settle
-from leaveout.models.onnx.operators import Affine
+from leaveout.models.onnx.operators import Affine, Relu, Smooth
 from leaveout.models.onnx.operators.arithmetic import Scale
 from leaveout.models.onnx.operators.shape import Reduce
 from leaveout.models.onnx.operators.window import AveragePool, GlobalAveragePool
@@ -126,13 +127,14 @@ def _most_terms(present: Matrices) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """An operator: linear if it has sums, a join if it has a sign, else a ReLU."""
+    """An operator: linear if it has sums, a join if it has a sign, else an activation."""
 
     inputs: tuple[str, ...]
     output: str
     sums: Sums | None = None
     sign: int = 0
     terms: int = 1
+    kind: int = 0  # of an activation
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +191,8 @@ def _evaluation(
             terms[out] = 1 + sum(terms[each] for each in node.inputs)
             steps.append(Step(node.inputs, out, sign=operator.sign, terms=terms[out]))
         else:
-            steps.append(Step((first,), out))
+            assert isinstance(operator, Relu | Smooth)
+            steps.append(Step((first,), out, kind=operator.kind))
     return Evaluation(graph, tuple(steps), signed)
 
 
@@ -356,6 +359,9 @@ class RoundingError:
             return [(low, high), (low, high) if step.sign > 0 else (-high, -low)]
         if not step.sums:
             least, most = self.slope[step.output]
+            if step.kind:
+                found = [one * other for one in (low, high) for other in (least, most)]
+                return [(np.minimum.reduce(found), np.maximum.reduce(found))]
             return [(low * np.where(low < 0, most, least), high * np.where(high > 0, most, least))]
         count = len(low)
         rows = np.concatenate([low, high, np.maximum(np.abs(low), np.abs(high))])
@@ -385,6 +391,12 @@ def rounding_error(
         if step.sums or step.sign:
             value, local[out] = _value_and_error(step, values, signed)
             value += local[out]
+        elif step.kind:
+            known = np.where(np.isfinite(first[-1]), first[-1], 0.0)
+            value, local[out], slope[out] = _curve(step.kind, bounds[layer], known, signed)
+            layer += 1
+            if not np.isfinite(first[-1]).all():
+                return RoundingError(evaluation, {**values, out: value}, local, slope, False)
         else:
             exact, error = bounds[layer], first[-1]
             layer += 1
@@ -400,6 +412,23 @@ def rounding_error(
         if not value[:-1].sum(axis=0).max() < _LARGEST32:
             return RoundingError(evaluation, values, local, slope, False)
     return RoundingError(evaluation, values, local, slope, True, deadline)
+
+
+def _curve(
+    kind: int, exact: Interval, error: Floats, signed: bool
+) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
+    """Return a smooth activation's value, what a runtime adds to it, and its slopes."""
+    curve, low, high = Curve.of(kind), exact.lower - error, exact.upper + error
+    bottom, top = curve.ends(low, high)
+    most, least = (
+        np.maximum(top - curve.function.floor, 0.0),
+        np.maximum(curve.function.floor - bottom, 0.0),
+    )
+    added = declared_error(kind, np.maximum(np.abs(low), np.abs(high)), np.maximum(most, least))
+    slopes = curve.steepness(low, high)
+    passed = error * np.maximum(*map(np.abs, slopes)) + added
+    sides = [most + added, least + added] if signed else [np.maximum(most, least) + added]
+    return np.stack([*sides, passed]), added, slopes
 
 
 def _value_and_error(

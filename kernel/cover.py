@@ -39,7 +39,7 @@ from .numbers import CROSSED, UNIT, Floats, Rejected, gamma, need
 from .rows import Rows
 from .values import Arrays, Ask, hint, question
 
-ROOT, INPUT, MEMBERS, PHASE, UNTIED = range(5)
+ROOT, INPUT, MEMBERS, PHASE, UNTIED, RANGE = range(6)
 """How a node was made from its parent."""
 
 _AT_ONCE = 256
@@ -116,8 +116,8 @@ def read_tree(arrays: Arrays, net: Net, counts: Sequence[int], ties: Flags, ever
     members, offsets = (hint(arrays, k, np.int64, (None,)) for k in ("members", "offsets"))
     sets, is_root = len(offsets) - 1, kind == ROOT
     _each(np.isfinite(point), "is split at no number")
-    _each((kind >= ROOT) & (kind <= UNTIED), "has an unknown kind")
-    top = np.choose(kind, [len(counts), net.inputs, 1, net.hidden, 1])
+    _each((kind >= ROOT) & (kind <= RANGE), "has an unknown kind")
+    top = np.choose(kind, [len(counts), net.inputs, 1, net.hidden, 1, net.hidden])
     _each((index >= 0) & (index < top), "splits on something that does not exist")
     _each((parent >= -1) & (parent < np.arange(n)), "does not come after its parent")
     _each((parent == -1) == is_root, "must have a parent, unless it is a root")
@@ -134,6 +134,8 @@ def read_tree(arrays: Arrays, net: Net, counts: Sequence[int], ties: Flags, ever
         group[i] = group[i] if owns[i] else group[parent[i]]
         children[parent[i]].append(i)
     _each((kind != PHASE) | ties[case], "ties a pair of neurons that several forms depend on")
+    bent = net.is_bent[np.where(kind == PHASE, index, 0)] if net.hidden else kind < 0
+    _each((kind != PHASE) | ~bent, "ties a smooth neuron")
     own = [np.array(each, np.int64) for each in children]
     tree = Tree(parent, kind, index, side, point, renew, group, members, offsets, case, own)
     roots = np.flatnonzero(is_root)
@@ -264,6 +266,7 @@ class Nodes:
             known, over = self.state[:, :, at], lowest < k
             known[over, BELOW:] = net.state[BELOW:, at]
             told = {"nodes": self.names, "layer": np.array(k), "state": known}
+            told["kinds"] = net.kinds[k]
             wanted = hint(
                 question(self._ask, "rows", told), "wanted", np.bool_, over.shape + known.shape[2:]
             )
@@ -288,12 +291,13 @@ class Nodes:
             need(np.isfinite(known[self.alive]), "numbers out of range")
             known[~self.alive] = net.state[:, at]
             here = np.where(self.alive[:, None], here, 0).astype(np.int8)
-            self.pairs.append(Pairs.of(known, here, over))
+            self.pairs.append(Pairs.of(known, here, over, net.kinds[k]))
             self.slopes.append(self._ask_slopes(k, known))
 
     def _ask_slopes(self, k: int, known: Floats) -> Slopes:
         pairs = self.pairs[k]
         told = {"state": known, "on": pairs.on, "off": pairs.off, "free": pairs.free}
+        told["kinds"] = self.net.kinds[k]
         found, shape = question(self._ask, "slopes", told), pairs.on.shape
         rise, fall, rise_d, fall_d = (
             hint(found, name, np.float64, shape) for name in ("rise", "fall", "rise_d", "fall_d")
@@ -487,6 +491,10 @@ class Walk:
         elif kind == PHASE:
             need(nodes.phase[i, j] == 0, f"node {name} ties a pair that is already tied")
             nodes.phase[i, j] = -1 if side else 1
+        elif kind == RANGE and side:
+            nodes.state[i, HIGH, j] = min(nodes.state[i, HIGH, j], point)
+        elif kind == RANGE:
+            nodes.state[i, LOW, j] = max(nodes.state[i, LOW, j], point)
         elif kind == UNTIED:
             # Bounds of z concern N, and bands true differences: only virtual ones are forgotten.
             tied = [k for k in range(net.depth - 1) if nodes.phase[i, net.at[k]].any()]

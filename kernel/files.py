@@ -32,15 +32,9 @@ NO_ARRAYS = "is a workbook or a zip file, neither a CSV nor an NPZ; save the tab
 _LOCAL_HEADER = 30
 _BLOCK = 2**22
 _DAMAGED = (
-    EOFError,
-    NotImplementedError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+    EOFError, NotImplementedError, OverflowError, RuntimeError, TypeError, tokenize.TokenError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 """Errors that damaged array headers can raise, besides ``ValueError``."""
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from .networks import Flags, Integers, Layer, positive
 from .numbers import Floats, gamma, need
+from .smooth import FUNCTIONS, Curve, declared_error
 
 UNIT32, TINY32 = 2.0**-24, 2.0**-126
 """Half a unit in the last place of 1, and the least normal number, of float32."""
@@ -33,7 +34,7 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """One operator: affine if it has a matrix, a sum or difference of two, or else a ReLU."""
+    """One operator: affine if it has a matrix, a sum or difference of two, or an activation."""
 
     sources: tuple[int, ...]  # 0 is the input, k what step k - 1 returns
     matrix: Floats | None = None  # shape (m or 1, inputs, outputs)
@@ -42,6 +43,7 @@ class Step:
     moves: bool = False  # whether it only moves numbers and rounds nothing
     sign: int = 0  # of the second source
     regroup: float = 1.0  # bounds products of its own constants that the matrix does not show
+    kind: int = 0  # of an activation
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,7 @@ class Program:
         for step in self.steps:
             known = [0 <= s < len(widths) for s in step.sources]
             need(len(known) > 0 and all(known), "an operator reads what comes after it")
+            need(0 <= step.kind < len(FUNCTIONS), "an unknown activation")
             width = widths[step.sources[0]]
             if step.matrix is not None:
                 fixed = step.constant is not None and step.size is not None
@@ -88,7 +91,7 @@ class Program:
             widths.append(width)
 
     def layers(self) -> list[Layer]:
-        """Fold what lies between two ReLUs into one affine map.
+        """Fold what lies between two activations into one affine map.
 
         In float64: `FOLDED` of what float32, of the same terms, is charged for.
         """
@@ -107,7 +110,7 @@ class Program:
                     linear[s] = linear[s] + step.sign * part if s in linear else step.sign * part
                 constant = constant + step.sign * added
             else:
-                found.append(self._layer(linear, constant))
+                found.append(self._layer(linear, constant, step.kind))
                 width = constant.shape[1]
                 linear, constant = {len(found): np.eye(width)[None]}, np.zeros((1, width))
             forms.append((linear, constant))
@@ -116,11 +119,13 @@ class Program:
     def __len__(self) -> int:
         return max([1, *(len(s.matrix) for s in self.steps if s.matrix is not None)])
 
-    def _layer(self, linear: dict[int, Floats], constant: Floats) -> Layer:
+    def _layer(self, linear: dict[int, Floats], constant: Floats, kind: int = 0) -> Layer:
         m, sources = len(self), tuple(sorted(linear))
         weights = [linear[s].transpose(0, 2, 1) for s in sources]
         wide = [np.ascontiguousarray(np.broadcast_to(w, (m, *w.shape[1:]))) for w in weights]
-        return Layer(sources, tuple(wide), np.broadcast_to(constant, (m, constant.shape[1])).copy())
+        kinds = np.full(constant.shape[1], kind, np.int8)
+        bias = np.broadcast_to(constant, (m, constant.shape[1])).copy()
+        return Layer(sources, tuple(wide), bias, kinds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +226,21 @@ class Rounding:
                 every = np.full_like(most, terms[k])
                 added = _rounding(most, least, every, np.ones(len(most)), True)
                 error = error + self._error[second] + added
+            elif step.kind:
+                known = np.isfinite(error)
+                self._finite &= known.all(axis=1)
+                error = np.where(known, error, 0.0)
+                curve, low, high = Curve.of(step.kind), region.low[layer], region.high[layer]
+                low, high, layer = low - error, high + error, layer + 1
+                slopes, (bottom, top) = curve.steepness(low, high), curve.ends(low, high)
+                most, least = (
+                    positive(top - curve.function.floor),
+                    positive(curve.function.floor - bottom),
+                )
+                size = np.maximum(np.abs(low), np.abs(high))
+                added = declared_error(step.kind, size, np.maximum(most, least))
+                error = error * np.maximum(*map(np.abs, slopes)) + added
+                self._slope[k] = slopes
             else:
                 low, high = region.low[layer], region.high[layer]
                 on, off = low > error, high <= -error
@@ -261,9 +281,16 @@ class Rounding:
                 ends.append((low, high) if step.sign > 0 else (-high, -low))
             else:
                 least, most = self._slope[k]
-                ends = [
-                    (np.where(low < 0, most, least) * low, np.where(high > 0, most, least) * high)
-                ]
+                ends = (
+                    [_products(least, most, low, high)]
+                    if step.kind
+                    else [
+                        (
+                            np.where(low < 0, most, least) * low,
+                            np.where(high > 0, most, least) * high,
+                        )
+                    ]
+                )
             for source, (less, more) in zip(step.sources, ends, strict=True):
                 known = slopes.get(source)
                 slopes[source] = (
@@ -284,6 +311,12 @@ class Rounding:
             return alike
         found: Floats = np.matmul(values[:, None], matrix[self._which])[:, 0]
         return found
+
+
+def _products(*ends: Floats) -> tuple[Floats, Floats]:
+    """Return the least and greatest products of numbers in two ranges."""
+    found = [one * other for one in ends[:2] for other in ends[2:]]
+    return np.minimum.reduce(found), np.maximum.reduce(found)
 
 
 def _rounding(most: Floats, least: Floats, terms: Floats, reach: Floats, folded: bool) -> Floats:

@@ -14,14 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .forest_file import Answering, Exact
-from .forest_members import (
-    Cells,
-    Forests,
-    Inputs,
-    cells_of_members,
-    every_label,
-    pair,
-)
+from .forest_members import Cells, Forests, Inputs, cells_of_members, every_label, pair
 from .forest_splits import Flags, Ints
 from .numbers import Floats, Rejected, need
 from .values import Ask, hint, question

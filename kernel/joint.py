@@ -127,7 +127,9 @@ def join(
 
 def _alike(first: Sequence[Layer], second: Sequence[Layer]) -> bool:
     return len(first) == len(second) and all(
-        one.bias.shape[1] == two.bias.shape[1] and one.sources == two.sources
+        one.bias.shape[1] == two.bias.shape[1]
+        and one.sources == two.sources
+        and np.array_equal(one.kinds, two.kinds)
         for one, two in zip(first, second, strict=True)
     )
 
@@ -144,7 +146,7 @@ def _widen(layers: Sequence[Layer], spot: Spot, width: int) -> list[Layer]:
                     if at is not None:
                         wide[:, :, at] = weights[i]
                 weights[i] = wide
-        found.append(Layer(layer.sources, tuple(weights), layer.bias))
+        found.append(Layer(layer.sources, tuple(weights), layer.bias, layer.kinds))
     return found
 
 
@@ -170,7 +172,8 @@ def _side_by_side(stacks: Sequence[Sequence[Layer]], width: int, count: int) -> 
                     block[:, at[0], at[1]] = part.weights[part.sources.index(s)]
             weights.append(block)
         bias = [np.broadcast_to(part.bias, (count, part.bias.shape[1])) for part in parts]
-        found.append(Layer(sources, tuple(weights), np.concatenate(bias, axis=1)))
+        kinds = np.concatenate([part.kinds for part in parts])
+        found.append(Layer(sources, tuple(weights), np.concatenate(bias, axis=1), kinds))
     return found
 
 
@@ -180,8 +183,9 @@ def _deepen(layers: Sequence[Layer], depth: int) -> list[Layer]:
     while len(found) < depth:
         top = found.pop()
         signed = tuple(np.concatenate([w, -w], axis=1) for w in top.weights)
-        found.append(Layer(top.sources, signed, np.concatenate([top.bias, -top.bias], axis=1)))
+        bias, kinds = np.concatenate([top.bias, -top.bias], axis=1), top.kinds
+        found.append(Layer(top.sources, signed, bias, np.concatenate([kinds, kinds])))
         unit = np.eye(top.bias.shape[1])[None]
         back = np.repeat(np.concatenate([unit, -unit], axis=2), len(top.bias), axis=0)
-        found.append(Layer((len(found),), (back,), np.zeros_like(top.bias)))
+        found.append(Layer((len(found),), (back,), np.zeros_like(top.bias), kinds))
     return found

@@ -75,7 +75,7 @@ class Leaks:
         need(0 <= label < net.labels, f"there is no label {label}")
         others = [c for c in range(net.labels) if c != label]
         rows = [len(others) + 1] * len(others)
-        ties = np.ones(len(others), bool)
+        ties = np.full(len(others), not net.is_bent.any())
         tree = read_tree(question(ask, "tree", {}), net, rows, ties, len(self.members))
         Walk(self._space(label, others, ties), tree, upper, ask).run(
             lambda done: report(done, len(tree.parent))
@@ -98,18 +98,13 @@ class Leaks:
         cases = []
         for k, rival in enumerate(others):
             behind = (one[rival] - one[label])[None]
-            cases.append(
-                CaseRows(
-                    np.zeros((len(none), net.inputs)),
-                    np.concatenate([goals, behind]),
-                    np.concatenate([np.zeros_like(goals), behind]),
-                    none,
-                    np.array([*(error for _ in others), tie]),
-                    np.arange(len(none)) < len(others),
-                    np.array([[len(others), k]]),
-                    np.zeros((len(none), net_labels)),
-                )
-            )
+            own = CaseRows(
+                np.zeros((len(none), net.inputs)), np.concatenate([goals, behind]),
+                np.concatenate([np.zeros_like(goals), behind]), none,
+                np.array([*(error for _ in others), tie]), np.arange(len(none)) < len(others),
+                np.array([[len(others), k]]), np.zeros((len(none), net_labels)),
+            )  # fmt: skip
+            cases.append(own)
         return Space(net, True, ties, Rows(cases, net), np.arange(len(others)), errors)
 
 

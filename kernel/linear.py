@@ -16,19 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .numbers import (
-    EXP,
-    PAD,
-    TINY,
-    UNIT,
-    Floats,
-    gamma,
-    lengths,
-    need,
-    no_less,
-    no_more,
-    spectral,
-)
+from .numbers import EXP, PAD, TINY, UNIT, Floats, gamma, lengths, need, no_less, no_more, spectral
 
 Integers = NDArray[np.int64]
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from .boxes import Inputs, Table, shifted_rows
 from .numbers import UNIT, Floats, gamma, need
+from .smooth import Kinds, by_kind, change_of, floors, pair_ends, tops
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -32,11 +33,12 @@ as the phases of pairs let it vary."""
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """One affine map of some networks; source 0 is the input, source k layer k after its ReLU."""
+    """One affine map of some networks; source 0 is the input, source k layer k when activated."""
 
     sources: tuple[int, ...]
     weights: tuple[Floats, ...]  # by source, shape (m, outputs, width of the source)
     bias: Floats  # shape (m, outputs)
+    kinds: Kinds  # of activations
 
 
 class Networks(Protocol):
@@ -81,12 +83,16 @@ class Net:
         self, network: Sequence[Layer], others: Networks, box: Inputs, origin: Floats
     ) -> None:
         self.network, self.others, self.origin = network, others, origin
+        self.kinds = [layer.kinds for layer in network[:-1]]
+        self.is_bent = np.concatenate([*self.kinds, np.zeros(0)]) > 0
         need(origin <= box.lower, "an origin above the box")
         self.lower = positive(np.nextafter(box.lower - origin, -np.inf))
         self.upper = np.nextafter(box.upper - origin, np.inf)
         self.tables: tuple[Table, ...] = shifted_rows(box.tables, origin)
         self.weights = [[w[0] for w in layer.weights] for layer in network]
-        self.bias = [layer.bias[0] + _at_origin(layer, origin)[0] for layer in network]
+        # What each source is moved by, so that it is never negative.
+        self.shifts = [origin, *(-floors(kinds) for kinds in self.kinds)]
+        self.bias = [layer.bias[0] + self._at_shifts(layer)[0] for layer in network]
         widths = [len(bias) for bias in self.bias]
         self.depth, self.inputs, self.labels = len(network), len(origin), widths[-1]
         ends = np.cumsum([0, *widths]).tolist()
@@ -113,11 +119,12 @@ class Net:
         for _, layers in self.others.chunks(members):
             parts = []
             for own, layer in zip(self.network, layers, strict=True):
-                need(own.sources == layer.sources, "a member of another architecture")
+                fine = own.sources == layer.sources and np.array_equal(own.kinds, layer.kinds)
+                need(fine, "a member of another architecture")
                 parts += [a - b for a, b in zip(layer.weights, own.weights, strict=True)]
                 # Of the difference, so that no large numbers cancel.
-                moved = Layer(own.sources, tuple(parts[-len(own.sources) :]), layer.bias)
-                parts.append(layer.bias - own.bias + _at_origin(moved, self.origin))
+                moved = Layer(own.sources, tuple(parts[-len(own.sources) :]), layer.bias, own.kinds)
+                parts.append(layer.bias - own.bias + self._at_shifts(moved))
             least, most = [p.min(0) for p in parts], [p.max(0) for p in parts]
             low = least if not low else [np.minimum(a, b) for a, b in zip(low, least, strict=True)]
             high = most if not high else [np.maximum(a, b) for a, b in zip(high, most, strict=True)]
@@ -143,6 +150,14 @@ class Net:
             shift.append(next(centre))
         return Hull(weights, radius, shift, slack)
 
+    def _at_shifts(self, layer: Layer) -> Floats:
+        """Return what the layer makes of what its sources are moved by, shape (m, outputs)."""
+        found = np.zeros_like(layer.bias)
+        for source, weights in zip(layer.sources, layer.weights, strict=True):
+            if np.any(self.shifts[source]):
+                found = found + weights @ self.shifts[source]
+        return found
+
     def _start(self, everyone: Hull) -> None:
         """Bound all layers, with ``dh`` anywhere between 0 and dz, and sum absolute terms.
 
@@ -161,7 +176,7 @@ class Net:
                 r = np.zeros_like(c) if everyone.radius is None else everyone.radius[k][b]
                 (h0, h1), (d0, d1), moved = h[source], dh[source], w + c
                 size_d = np.maximum(np.abs(d0), np.abs(d1))
-                size = h1 if source else h1 + np.abs(self.origin)
+                size = h1 + np.abs(self.shifts[source])
                 own = own + np.abs(w) @ size
                 own_d = own_d + (np.abs(c) + r) @ (size + size_d) + (np.abs(moved) + r) @ size_d
                 spread = r @ (h1 + size_d)
@@ -182,14 +197,10 @@ class Net:
                 )  # fmt: skip
                 h.append((positive(low), positive(high)))
                 dh.append((negative(low_d), positive(high_d)))
-
-
-def _at_origin(layer: Layer, origin: Floats) -> Floats:
-    """Return what the layer makes of the origin, shape (m, outputs)."""
-    if 0 not in layer.sources or not origin.any():
-        return np.zeros_like(layer.bias)
-    found: Floats = layer.weights[layer.sources.index(0)] @ origin
-    return found
+                ends = pair_ends(self.kinds[k], *(e[None] for e in (low, high, low_d, high_d)))
+                for curve, at in by_kind(self.kinds[k]):
+                    h[-1][0][at], h[-1][1][at] = curve.ends(low[at], high[at])
+                    dh[-1][0][at], dh[-1][1][at] = (e[0, at] for e in change_of(ends))
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,9 +222,10 @@ class Pairs:
     on: Flags
     off: Flags
     free: Flags
+    ends: Floats  # of smooth pairs, shape (n, 8, width), or none
 
     @staticmethod
-    def of(state: Floats, phase: NDArray[np.int8], above_tie: Flags) -> Pairs:
+    def of(state: Floats, phase: NDArray[np.int8], above_tie: Flags, kinds: Kinds) -> Pairs:
         """List the corners."""
         low, high, p, q, below, above = np.moveaxis(state, 1, 0)
         # At the edge of a band both branches are possible; if none is, there are no points.
@@ -237,16 +249,8 @@ class Pairs:
         top, over = np.maximum(low, high), np.maximum(below, above)
         edge = np.clip(0.0, low, top)
         meets = (low < 0) & (high > 0) & (below < 0) & (above > 0)
-        zs = [
-            low,
-            high,
-            edge,
-            np.clip(-below, low, top),
-            low,
-            high,
-            edge,
-            np.clip(-above, low, top),
-        ]
+        kinks = np.clip(-below, low, top), np.clip(-above, low, top)
+        zs = [low, high, edge, kinks[0], low, high, edge, kinks[1]]
         zs += [low, high, np.where(meets, 0.0, low), low]
         ds = [below] * 4 + [above] * 4
         ds += [np.clip(-low, below, over), np.clip(-high, below, over)]
@@ -257,7 +261,12 @@ class Pairs:
             np.where(free[:, None], one, other)
             for one, other in ((free_z, z), (free_d, d), (free_e, e))
         )
-        return Pairs(z, d, positive(z), e, alone, size, on, off, free)
+        ends = np.zeros((len(low), 8, 0))
+        if kinds.any():
+            ends = pair_ends(kinds, low, high, below, above)
+            size = np.where(kinds > 0, np.maximum(*map(np.abs, change_of(ends))), size)
+            free = free | (kinds > 0)
+        return Pairs(z, d, positive(z), e, alone, size, on, off, free, ends)
 
     def most(self, of: slice, a: Floats, b: Floats | None, cz: Floats, cd: Floats | None) -> Floats:
         """Return the largest ``a h + b dh - cz z - cd dz`` of each pair, shape (n, r, width)."""
@@ -296,13 +305,9 @@ class Descent:
     """
 
     def __init__(
-        self,
-        net: Net,
-        hulls: Sequence[Hull],
-        pairs: Sequence[Pairs],
-        slopes: Sequence[Slopes],
+        self, net: Net, hulls: Sequence[Hull], pairs: Sequence[Pairs], slopes: Sequence[Slopes],
         of: slice,
-    ) -> None:
+    ) -> None:  # fmt: skip
         self._net, self._pairs, self._slopes, self._of = net, pairs, slopes, of
         self._parts = list(_runs(hulls[of]))
 
@@ -330,7 +335,12 @@ class Descent:
                 own = np.where(np.isnan(stated), own, stated)
                 if change is not None:
                     change = np.where(np.isnan(stated_d), change, stated_d)
-            self._constant += self._pairs[k].most(self._of, f, fd, own, change).sum(-1)
+            most = self._pairs[k].most(self._of, f, fd, own, change)
+            kinds, ends = net.kinds[k], self._pairs[k].ends[self._of]
+            if kinds.any():
+                bent = tops(kinds, ends, self._slopes[k].apart[self._of], f, fd, own, change)
+                most = np.where(kinds > 0, bent, most)
+            self._constant += most.sum(-1)
             self._replace(k, own, change, a, b)
         return a.pop(0, np.zeros((count, rows, net.inputs))), self._constant
 
@@ -346,12 +356,7 @@ class Descent:
         return positive(own) * rise + negative(own) * fall + np.where(apart, cd, 0.0), cd
 
     def _replace(
-        self,
-        k: int,
-        cz: Floats,
-        cd: Floats | None,
-        a: dict[int, Floats],
-        b: dict[int, Floats],
+        self, k: int, cz: Floats, cd: Floats | None, a: dict[int, Floats], b: dict[int, Floats]
     ) -> None:
         """Replace (z, dz) of a layer by (h, dh) below."""
         net, layer = self._net, self._net.network[k]
@@ -391,11 +396,7 @@ def _runs(hulls: Sequence[Hull]) -> Iterator[tuple[Hull, slice]]:
 
 
 def largest(
-    slopes: Floats,
-    constant: Floats,
-    lower: Floats,
-    upper: Floats,
-    tables: Sequence[Table] = (),
+    slopes: Floats, constant: Floats, lower: Floats, upper: Floats, tables: Sequence[Table] = ()
 ) -> Floats:
     """Bound the largest values of forms over boxes, shapes (n, r, inputs) and (n, inputs).
 

@@ -1,7 +1,7 @@
 """Networks of dense layers in ONNX files, and families of them; any other file is refused.
 
 A network is read if it has one input of known width and one output, and consists of Gemm, MatMul,
-Add, Sub, Relu, Flatten and Identity in the standard domain, with float32 constants in the file.
+Add, Sub, Flatten, Identity, and activations of one node (`_PLAIN`), with float32 constants in it.
 What these operators compute has not changed since version 7 of the operator set.
 """
 
@@ -25,6 +25,7 @@ from .numbers import Floats
 from .records import parse
 from .refusal import Unreadable
 from .regular_files import open_regular
+from .smooth import KIND
 from .trees import Ensemble
 
 
@@ -208,7 +209,7 @@ def _tensor(data: Any) -> tuple[str, NDArray[np.float32]]:
 class _Operator:
     """What one node does with tensors, which are numbered; names are those of constants."""
 
-    kind: str  # Gemm, MatMul, Add, Sub, Relu, or join
+    kind: str  # Gemm, MatMul, Add, Sub, join, or an activation
     sources: tuple[int, ...]
     weight: str = ""
     bias: str = ""
@@ -217,8 +218,8 @@ class _Operator:
 
     def step(self, values: Parameters, width: int) -> Step:
         """Return the operator of some networks, whose constants have shape (m, *shape)."""
-        if self.kind == "Relu":
-            return Step(self.sources)
+        if self.kind in KIND:
+            return Step(self.sources, kind=KIND[self.kind])
         if self.kind == "join":
             return Step(self.sources, sign=self.sign)
         if self.weight:
@@ -347,6 +348,8 @@ class _Reading:
             self._places[made[0]] = self._operator(_one(node, 4, ""), given, node.get(5, []))
         if self._places.get(output) != len(self._operators) or not self._operators:
             raise _Other("its output is not what its last operator computes")
+        if self._operators[-1].kind == "Sigmoid":
+            raise _Other("it ends in a Sigmoid, before which scores are read")
         if self._widths[-1] < 2:
             raise _Other("it has a single score")
         read = {source for each in self._operators for source in each.sources}
@@ -361,14 +364,15 @@ class _Reading:
         options = dict(map(_attribute, attributes))
         if len(options) < len(attributes):
             raise _Other("an attribute stands twice")
-        count = {"Gemm": (2, 3), "Relu": (1,), "Flatten": (1,), "Identity": (1,)}.get(kind, (2,))
+        single = kind in KIND or kind in ("Flatten", "Identity")
+        count = (2, 3) if kind == "Gemm" else (1,) if single else (2,)
         if kind not in _ATTRIBUTES or len(given) not in count:
             raise _Other(f"it has an operator {kind!r}, or one with other inputs")
         if any(options[name] not in _ATTRIBUTES[kind].get(name, ()) for name in options):
             raise _Other(f"an operator {kind!r} has attributes that are not read")
         if kind in ("Flatten", "Identity"):
             return self._tensor(given[0])
-        if kind == "Relu":
+        if kind in KIND:
             return self._add(_Operator(kind, (self._tensor(given[0]),)))
         if kind in ("Add", "Sub"):
             return self._sum(given, 1 if kind == "Add" else -1)
@@ -419,14 +423,12 @@ class _Reading:
         return shape
 
 
+_PLAIN = "MatMul Add Sub Identity Relu Sigmoid Tanh Gelu Softplus"
 _ATTRIBUTES: Mapping[str, Mapping[str, tuple[float, ...]]] = {
+    **{name: {} for name in _PLAIN.split()},
     "Gemm": {"alpha": (1.0,), "beta": (1.0,), "transA": (0,), "transB": (0, 1)},
-    "MatMul": {},
-    "Add": {},
-    "Sub": {},
-    "Relu": {},
     "Flatten": {"axis": (1,)},
-    "Identity": {},
+    "Elu": {"alpha": (1.0,)},
 }
 """The operators read, each with its attributes and the values that these may have."""
 

@@ -166,7 +166,8 @@ class Points:
             ]
             for case in self.cases
         ]
-        return np.array([not joint.is_pair or sum(own) <= 1 for own in moved])
+        bent = any(layer.kinds.any() for layer in joint.first)
+        return np.array([not joint.is_pair or (sum(own) <= 1 and not bent) for own in moved])
 
     def _spaces(self, ask: Ask) -> Iterator[Space]:
         """Return the cases by region; those over the same region are together."""

@@ -16,17 +16,7 @@ import numpy as np
 
 from .audits import Counts
 from .numbers import Rejected, need
-from .tails import (
-    MOST_TRIALS,
-    Enclosure,
-    at_least,
-    exp,
-    log,
-    lower_ends,
-    power,
-    sqrt,
-    upwards,
-)
+from .tails import MOST_TRIALS, Enclosure, at_least, exp, log, lower_ends, power, sqrt, upwards
 from .values import Given
 
 _MOST = 2**53

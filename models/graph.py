@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.kernel.smooth import Kinds
+from leaveout.models.activations import activate
 from leaveout.models.matrices import Matrices, Sparse, numbers
 from leaveout.models.onnx.operators.base import Affine, Operator, Shape, Shapes
 
@@ -79,10 +81,17 @@ class Layer:
     ----------
     weights : mapping of int to ndarray of float64 or `Sparse`, shape (m, outputs, inputs)
     bias : ndarray of float64, shape (m, outputs)
+    kinds : ndarray of int8, shape (outputs,), or None
+        Smooth activations in place of ReLUs; None if there are none.
     """
 
     weights: Mapping[int, Matrices]
     bias: Floats
+    kinds: Kinds | None = None
+
+    def outputs(self, values: Floats) -> Floats:
+        """Return pre-activations after the activation."""
+        return np.asarray(activate(values, self.kinds), np.float64)
 
     @property
     def width(self) -> int:
@@ -99,7 +108,7 @@ class Stack:
     inputs : int
         Width of the (flattened) input.
     layers : tuple of Layer
-        A ReLU follows every layer but the last, whose outputs are the scores.
+        An activation follows every layer but the last, whose outputs are the scores.
     """
 
     inputs: int
@@ -112,6 +121,11 @@ class Stack:
     def labels(self) -> int:
         """Number of labels."""
         return self.layers[-1].width
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether any activation is not a ReLU."""
+        return any(layer.kinds is not None for layer in self.layers)
 
     @cached_property
     def is_sparse(self) -> bool:
@@ -128,7 +142,11 @@ class Stack:
         return Stack(
             self.inputs,
             tuple(
-                Layer({s: w[chosen] for s, w in layer.weights.items()}, layer.bias[chosen])
+                Layer(
+                    {s: w[chosen] for s, w in layer.weights.items()},
+                    layer.bias[chosen],
+                    layer.kinds,
+                )
                 for layer in self.layers
             ),
         )
@@ -152,7 +170,7 @@ class Stack:
                 sources[s] @ w.transpose(0, 2, 1) for s, w in layer.weights.items()
             )
             values.append(value)
-            sources.append(np.maximum(value, 0.0))
+            sources.append(layer.outputs(value))
         return values
 
     def scores(self, points: Floats) -> Floats:

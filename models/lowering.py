@@ -13,7 +13,7 @@ from leaveout.arrays import Floats
 from leaveout.kernel.float32 import Program, Step
 from leaveout.models.graph import Graph, Join, Layer, Stack
 from leaveout.models.matrices import Matrices, add, compose, dense, identity, scale, settle
-from leaveout.models.onnx.operators import Affine, Constants, Relu
+from leaveout.models.onnx.operators import Affine, Constants, Relu, Smooth
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +42,12 @@ class _Form:
                 linear[source] = part if sign > 0 else scale(part, -1.0)
         return _Form(linear, self.constant + sign * other.constant)
 
-    def layer(self, stack: int) -> Layer:
+    def layer(self, stack: int, kind: int = 0) -> Layer:
         weights = {source: settle(part, stack) for source, part in sorted(self.linear.items())}
         bias = self.constant.reshape(self.constant.shape[0], -1)
-        return Layer(weights, np.ascontiguousarray(np.broadcast_to(bias, (stack, bias.shape[1]))))
+        kinds = np.full(bias.shape[1], kind, np.int8) if kind else None
+        wide = np.broadcast_to(bias, (stack, bias.shape[1]))
+        return Layer(weights, np.ascontiguousarray(wide), kinds)
 
 
 def _basis(shape: tuple[int, ...], source: int) -> _Form:
@@ -82,7 +84,7 @@ def stacked_constants(graph: Graph, parameters: Mapping[str, NDArray[np.floating
 
 
 def lower(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Stack:
-    """Fold all affine operators between two ReLUs into one affine map.
+    """Fold all affine operators between two activations into one affine map.
 
     The work is done in float64; a fold of several operators rounds at about 1e-16 of the
     magnitudes involved, which the float32 evaluation bound covers many times over.
@@ -108,8 +110,8 @@ def lower(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Stack
             forms[node.output] = first.through(node.operator, constants)
         elif isinstance(node.operator, Join):
             forms[node.output] = first.plus(forms[node.inputs[1]], node.operator.sign)
-        elif isinstance(node.operator, Relu):
-            layers.append(first.layer(members))
+        elif isinstance(node.operator, Relu | Smooth):
+            layers.append(first.layer(members, node.operator.kind))
             forms[node.output] = _basis(first.constant.shape[2:], len(layers))
         else:
             raise TypeError(f"{node.name}: no lowering for {type(node.operator).__name__}")
@@ -162,7 +164,8 @@ def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> 
                 regroup=operator.regrouping_bound(constants),
             )
         else:
-            step = Step(sources[:1])
+            assert isinstance(operator, Relu | Smooth)
+            step = Step(sources[:1], kind=operator.kind)
         steps.append(step)
         shapes[node.output], places[node.output] = shape, len(steps)
     return Program(math.prod(graph.input_shape), tuple(steps))

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.kernel.smooth import Kinds
 from leaveout.models import Stack
+from leaveout.models.activations import activate, bend
 from leaveout.models.matrices import Matrices, Sparse
 
 Floats = NDArray[np.floating[Any]]
@@ -21,6 +23,7 @@ class Nets:
 
     weights: tuple[Mapping[int, Matrices], ...]  # shape (m, inputs, outputs)
     biases: tuple[Floats, ...]  # shape (m, 1, outputs)
+    kinds: tuple[Kinds | None, ...]  # as in `leaveout.models.graph.Layer`
 
     @staticmethod
     def of(stack: Stack, dtype: type[np.floating[Any]] = np.float64) -> Nets:
@@ -36,6 +39,7 @@ class Nets:
                 for layer in stack.layers
             ),
             tuple(layer.bias[:, None, :].astype(dtype) for layer in stack.layers),
+            tuple(layer.kinds for layer in stack.layers),
         )
 
     def __len__(self) -> int:
@@ -51,6 +55,7 @@ class Nets:
         return Nets(
             tuple({s: w[chosen] for s, w in layer.items()} for layer in self.weights),
             tuple(b[chosen] for b in self.biases),
+            self.kinds,
         )
 
     def part(self, start: int, stop: int) -> Nets:
@@ -58,15 +63,16 @@ class Nets:
         return Nets(
             tuple({s: w[start:stop] for s, w in layer.items()} for layer in self.weights),
             tuple(b[start:stop] for b in self.biases),
+            self.kinds,
         )
 
     def activations(self, points: Floats) -> list[Floats]:
         """Return the pre-activations of all layers at points, shape (m or 1, p, d)."""
         sources, values = [points], []
-        for layer, bias in zip(self.weights, self.biases, strict=True):
+        for layer, bias, kinds in zip(self.weights, self.biases, self.kinds, strict=True):
             value = _affine(layer, bias, sources)
             values.append(value)
-            sources.append(np.maximum(value, 0))
+            sources.append(activate(value, kinds))
         return values
 
 
@@ -118,6 +124,7 @@ class ForwardPass:
         for k in range(last):
             value = _affine(nets.weights[k], nets.biases[k], sources)
             gate, output = _relu(value, rounding[k])
+            bend(value, nets.kinds[k], output, gate)
             gates.append(gate)
             sources.append(output)
         scores = _affine(nets.weights[last], nets.biases[last], sources)
@@ -197,11 +204,12 @@ def jacobians(network: Stack, points: Doubles) -> tuple[Doubles, Doubles]:
     if len(points) > chunk:
         parts = [jacobians(network, points[i : i + chunk]) for i in range(0, len(points), chunk)]
         return np.concatenate([s for s, _ in parts]), np.concatenate([j for _, j in parts])
-    count, values, gates = len(points), [points], list[NDArray[np.bool_]]()
+    count, values, gates = len(points), [points], list[Doubles]()
     for layer in network.layers:
         value = layer.bias[0] + sum(values[s] @ w[0].T for s, w in layer.weights.items())
-        gates.append(np.asarray(value > 0))
+        gates.append((value > 0).astype(np.float64))
         values.append(np.maximum(value, 0.0))
+        bend(value, layer.kinds, values[-1], gates[-1])
     slopes = {len(gates): np.broadcast_to(np.eye(labels), (count, labels, labels))}
     for k in range(len(gates) - 1, -1, -1):
         down = slopes.pop(k + 1)

@@ -29,6 +29,7 @@ from leaveout.deadline import Deadline
 from leaveout.encoders import Encoding, IdpProblem, encode_idp, hyper_network, pair_bounds
 from leaveout.encoders.bounds import hyper_bounds
 from leaveout.encoders.idp import ScaledPair, scale_pair
+from leaveout.errors import SolverError
 from leaveout.models import Members as Networks
 from leaveout.models import confidence
 from leaveout.solvers import Outcome, Settings, SolverProcess, Status
@@ -276,6 +277,11 @@ def search(
     progress: ProgressCallback | None = None,
 ) -> EngineResult:
     """Bound the largest confidence of a leak with one label, from both sides."""
+    if instance.network.stack.is_smooth:
+        raise SolverError(
+            f"{instance.network.source}: lucid encodes ReLUs, and no smooth activations; use "
+            "--engine native"
+        )
     return _Search(instance, label, options, floor, decide, known, progress).run()
 
 

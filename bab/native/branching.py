@@ -6,16 +6,21 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
 from leaveout.bab.native.nodes import Node, Split
 from leaveout.bab.native.question import SMALL_REGION
+from leaveout.kernel.smooth import FUNCTIONS, Kinds
 
 _SPREAD = 0.3
 """Least share of a bound's open part due to the set for its members to be split."""
 
 _NARROW = 1e-9
-"""Narrower inputs are not split."""
+"""Narrower inputs and ranges are not split."""
+
+_INNER = 0.15
+"""A range is split where curvature changes, unless that is nearer to an end than this share."""
 
 _LITTLE = 0.25
 """Least share of the rounding error that input splits must be able to gain."""
@@ -26,7 +31,7 @@ _NOTHING = 1e-4
 _TINY_REGION = 1e-5
 """Widest input of a region whose rest is left to float32 rounding."""
 
-_KINDS = ("input", "phase", "untied")
+_KINDS = {"input": 0, "phase": 1, "range": 1, "untied": 2}
 
 _TRIED = 4
 """Nodes of a size class that are split in several ways before one kind is preferred."""
@@ -90,6 +95,7 @@ class Brancher:
     ties: bool = True  # whether phases are split, not only inputs
     virtual: bool = True  # whether ties of phases concern pairs, and may admit virtual values
     noise: float = 0.0  # largest effect of padding on a value
+    kinds: Kinds | None = None  # smooth neurons, whose ranges are split instead
     common: Gains = field(init=False)  # of all members
     _own: dict[int, Gains] = field(init=False, default_factory=dict)
     _kept: int = field(init=False)
@@ -117,17 +123,18 @@ class Brancher:
             np.argmax(np.where(wide, node.input_score if node.input_score.any() else widths, -1.0))
         )
         can_input = bool(wide[by_input])
-        can_tie = self.ties and not node.plain and bool((node.neuron_score > 0.0).any())
-        if len(node.members) > 1 and not can_tie:
+        free = self._free(node)
+        has_free = bool(free.any())
+        if len(node.members) > 1 and not has_free:
             # A bound that does not use the set shows no spread, though the set may be its cause.
             can_input &= float(node.input_score.sum()) > _NOTHING * open_part
         tied = self.virtual and bool(node.phase.any())
-        if tied and not can_tie and float(widths.max()) < SMALL_REGION:
+        if tied and not has_free and float(widths.max()) < SMALL_REGION:
             # The rest of the bound is mostly virtual.
             return [Split("untied")]
         middle = (node.lower[by_input] + node.upper[by_input]) / 2
         splits = [Split("input", by_input, 0, float(middle))] if can_input else []
-        splits += [Split("phase")] if can_tie else []
+        splits += [Split("phase")] if has_free else []
         if tied:
             splits.append(Split("untied"))
         if len(splits) > 1:
@@ -137,14 +144,14 @@ class Brancher:
         return [
             each
             for split in splits
-            for each in (self._phases(node) if split.kind == "phase" else [split])
+            for each in (self._neurons(node, free) if split.kind == "phase" else [split])
         ]
 
     def learn(self, split: Split, node: Node, children: list[float], target: float) -> float:
         """Record the gains of a neuron's phases; return the gain of a split."""
         open_part = max(node.value - target, 1e-300)
         gains = [min(max(node.value - value, 0.0) / open_part, 1.0) for value in children]
-        if split.kind == "phase":
+        if split.kind in ("phase", "range"):
             self.common.add(split.index, gains)
             if (own := self._own_gains(node)) is not None:
                 own.add(split.index, gains)
@@ -152,13 +159,14 @@ class Brancher:
 
     def best(self, splits: list[Split], node: Node, won: list[float]) -> int:
         """Return the index of the best tried split, given their gains."""
-        kinds: dict[str, int] = {}
+        kinds: dict[int, int] = {}
         for i, split in enumerate(splits):
-            if split.kind not in kinds or won[i] > won[kinds[split.kind]]:
-                kinds[split.kind] = i
+            kind = _KINDS.get(split.kind, -1)
+            if kind not in kinds or won[i] > won[kinds[kind]]:
+                kinds[kind] = i
         firsts = list(kinds.values())
         for i in firsts if splits[0].kind in _KINDS else ():
-            at = int(node.phase.any()), _KINDS.index(splits[i].kind), _size(node)
+            at = int(node.phase.any()), _KINDS[splits[i].kind], _size(node)
             self._won[at] = _FORGET * self._won[at] + won[i]
             self._tried[at] = _FORGET * self._tried[at] + 1.0
         chosen = firsts[0]
@@ -166,8 +174,9 @@ class Brancher:
             tried, gains = self._gains([splits[i] for i in firsts], node)
             scores = [won[i] for i in firsts] if tried.min() <= _TRIED else gains
             chosen = firsts[int(np.argmax(scores))]
-        self._extra += max(sum(split.kind == "phase" for split in splits) - 1, 0)
-        self._kept += splits[chosen].kind == "phase"
+        neurons = sum(split.kind in ("phase", "range") for split in splits)
+        self._extra += max(neurons - 1, 0)
+        self._kept += splits[chosen].kind in ("phase", "range")
         return chosen
 
     def _preferred_kinds(self, splits: list[Split], node: Node) -> list[Split]:
@@ -180,7 +189,7 @@ class Brancher:
     def _gains(self, splits: list[Split], node: Node) -> tuple[Floats, Floats]:
         """Return the trials and the gains of each kind for such nodes."""
         tied, size = int(node.phase.any()), _size(node)
-        kinds = [_KINDS.index(split.kind) for split in splits]
+        kinds = [_KINDS[split.kind] for split in splits]
         tried = self._tried[tied, kinds, size]
         gains = self._won[tied, kinds, size] / np.maximum(tried, 1e-9)
         if not tied:
@@ -199,9 +208,17 @@ class Brancher:
     def _own_gains(self, node: Node) -> Gains | None:
         return self._own.get(int(node.members[0])) if len(node.members) == 1 else None
 
-    def _phases(self, node: Node) -> list[Split]:
-        """Return the neuron that is expected to gain most, then others to try."""
-        free = node.neuron_score > 0.0
+    def _free(self, node: Node) -> NDArray[np.bool_]:
+        """Return the neurons that can be split: tied, or smooth ones by their ranges."""
+        free: NDArray[np.bool_] = node.neuron_score > 0.0
+        ties = self.ties and not node.plain
+        if self.kinds is None:
+            return free & ties
+        wide = node.state[1] - node.state[0] > _NARROW
+        return free & np.where(self.kinds > 0, wide, ties)
+
+    def _neurons(self, node: Node, free: NDArray[np.bool_]) -> list[Split]:
+        """Return the split of a neuron that is expected to gain most, then others to try."""
         gaps = np.where(free, node.neuron_score, 0.0)
         mean = self.common.sums.sum(axis=1, keepdims=True) / max(self.common.count.sum(), 1.0)
         gaps = np.minimum(gaps * (free.sum() / gaps.sum()), _LARGEST)
@@ -220,7 +237,17 @@ class Brancher:
         tried = order[np.concatenate([[0], np.flatnonzero(unknown)[: max(left, 0)]])]
         for each in (self.common, own) if own is not None else (self.common,):
             each.begun[tried] += 1.0
-        return [Split("phase", int(j)) for j in tried]
+        return [self._of_neuron(node, int(j)) for j in tried]
+
+    def _of_neuron(self, node: Node, j: int) -> Split:
+        """Return the split of a neuron: of its phase, or at its bend or the middle of its range."""
+        if self.kinds is None or not self.kinds[j]:
+            return Split("phase", j)
+        low, high = float(node.state[0, j]), float(node.state[1, j])
+        own, least = FUNCTIONS[self.kinds[j]], _INNER * (high - low)
+        bends = (0.0,) if own.bend is None else (own.bend, -own.bend)
+        inside = [z for z in bends if low + least < z < high - least]
+        return Split("range", j, 0, inside[0] if inside else (low + high) / 2)
 
 
 def _size(node: Node) -> int:

@@ -161,6 +161,7 @@ class Claims:
     def prepare(self, options: NativeOptions) -> Prepared:
         """See `Question.prepare`."""
         joint, space, forms = self.claim.joint, self.space, self.forms
+        smooth = joint.first.is_smooth
         # Tied phases cover all ways to pass on a difference for one of its forms, not for several.
         touching = [int(forms.has_differences[forms.case(i)].sum()) for i in range(forms.cases)]
         return Prepared(
@@ -169,8 +170,8 @@ class Claims:
             self.clusters,
             ClaimRounding(self.claim, space),
             tuple(_shift_region(space, *region) for region in joint.regions),
-            tuple(not joint.is_pair or count <= 1 for count in touching),
-            Boundary(self.claim, space),
+            tuple(not joint.is_pair or (count <= 1 and not smooth) for count in touching),
+            None if smooth else Boundary(self.claim, space),
         )
 
     def payload(self) -> ClaimPayload:

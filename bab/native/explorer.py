@@ -84,7 +84,10 @@ class Explorer:
         self.space, self.clusters, self.kernel = space, clusters, kernel
         self.forms, self.work, self._reach = forms, Work(steps), reach
         self.brancher = Brancher(
-            space.layout.hidden, seed, virtual=bool(forms.has_differences.any())
+            space.layout.hidden,
+            seed,
+            virtual=bool(forms.has_differences.any()),
+            kinds=space.layout.kinds if space.layout.kinds.any() else None,
         )
         if boundary is not None:
             self.brancher.noise = boundary.noise
@@ -271,6 +274,10 @@ class Explorer:
                 edge = child.upper.copy() if side == 0 else child.lower.copy()
                 edge[split.index] = split.point
                 child = replace(child, upper=edge) if side == 0 else replace(child, lower=edge)
+            elif split.kind == "range":
+                state = child.state.copy()
+                state[side, split.index] = split.point
+                child = replace(child, state=state)
             else:
                 phase = child.phase.copy()
                 phase[split.index] = 1 if side == 0 else -1

@@ -86,6 +86,7 @@ class Leaks:
             forms=space.read(forms),
             clusters=clusters,
             bound_rounding=LeakRounding(instance, label, space),
+            ties=(False,) * forms.cases if first.is_smooth else None,
         )
 
     def payload(self) -> LeakPayload:

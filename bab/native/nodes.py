@@ -15,7 +15,7 @@ from leaveout.bab.native.space import Space
 
 Members = NDArray[np.int64]
 
-Kind = Literal["root", "input", "members", "phase", "untied"]
+Kind = Literal["root", "input", "members", "phase", "untied", "range"]
 
 
 _MANY, MOST_REFRESHED = 512, 128
@@ -28,8 +28,10 @@ class Split:
 
     kind: Kind
     index: int = 0  # input, or hidden neuron; for a root the case
-    side: int = 0  # 0 and 1 for the two children: below and above the point, tied on and off
-    point: float = 0.0  # of an input split
+    # 0 and 1 for the two children: inputs below and above the point, tied on and off, z of a smooth
+    # neuron above and below the point.
+    side: int = 0
+    point: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -187,7 +189,7 @@ def with_bounds(node: Node, found: Bounded, i: int, spread: float, target: float
         node,
         lower=found.lower[i].copy(),
         upper=found.upper[i].copy(),
-        state=found.state[i].copy(),
+        state=found.state[i, :6].copy(),
         lines=found.lines[i].astype(np.float32),
         known=found.known[i].copy(),
         share=found.share[i].copy(),

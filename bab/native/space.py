@@ -16,6 +16,7 @@ from leaveout.bab.instance import FEW, Clusters, Others, Tree
 from leaveout.bab.native.kernels.interface import Layout, MemberSets, Numbers, layout_of
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.interval import gamma
+from leaveout.kernel.smooth import by_kind, change_of, floors, pair_ends
 from leaveout.models import Stack
 from leaveout.models.matrices import positive
 
@@ -150,7 +151,7 @@ class Hulls:
             last = int(np.searchsorted(bounds, stop, side="left"))
             cuts = np.maximum(bounds[first:last] - done, 0)
             weights, bias = layout.weights_of(stack), layout.biases_of(stack) - self._biases
-            if self._origin.any():
+            if self._origin.any() or layout.kinds.any():
                 # The difference is shifted rather than its two sides, so that rounding is relative
                 # to it.
                 bias = shift_biases(layout, weights - self._weights, bias, self._origin)
@@ -184,18 +185,23 @@ def _narrow(ends: _Ends) -> _Ends:
 
 
 def shift_biases(layout: Layout, weights: Floats, bias: Floats, origin: Floats) -> Floats:
-    """Return biases for inputs shifted by ``origin``; arguments can be stacks."""
-    if not origin.any():
+    """Return biases for inputs shifted by ``origin``; arguments can be stacks.
+
+    Outputs of smooth neurons are shifted, too: none is negative.
+    """
+    shifts = np.concatenate([origin, -floors(layout.kinds)])
+    if not shifts.any():
         return bias
     result = bias.copy()
-    for b, (layer, _, _, _, source) in enumerate(layout.blocks):
-        if source == 0:
+    for b, (layer, start, width, _, _) in enumerate(layout.blocks):
+        shift = shifts[start : start + width]
+        if shift.any():
             rows = slice(layout.starts[layer], layout.starts[layer + 1])
             if not layout.is_sparse(b):
-                result[..., rows] += layout.matrix(weights, b) @ origin
+                result[..., rows] += layout.matrix(weights, b) @ shift
                 continue
             for own, part in zip(np.atleast_2d(weights), np.atleast_2d(result), strict=True):
-                part[rows] += layout.own_matrix(own, b) @ origin
+                part[rows] += layout.own_matrix(own, b) @ shift
     return result
 
 
@@ -351,6 +357,8 @@ def propagate(
             size, size_d = h_high[at], np.maximum(np.abs(d_low[at]), np.abs(d_high[at]))
             if source == 0:
                 size = size + np.abs(origin)
+            elif layout.kinds.any():
+                size = size + floors(layout.kinds[start - layout.inputs :][:width])
             changed = w + e
             up, down = positive(changed), positive(-changed)
             rough[rows] += (w_up + w_down) @ size
@@ -371,6 +379,14 @@ def propagate(
             after = slice(layout.inputs + rows.start, layout.inputs + rows.stop)
             h_low[after], h_high[after] = np.maximum(low[rows], 0), np.maximum(high[rows], 0)
             d_low[after], d_high[after] = np.minimum(low_d[rows], 0), np.maximum(high_d[rows], 0)
+            ends = pair_ends(
+                layout.kinds[rows], *(e[None, rows] for e in (low, high, low_d, high_d))
+            )
+            changes = change_of(ends)
+            for curve, bent in by_kind(layout.kinds[rows]):
+                own = after.start + bent
+                h_low[own], h_high[own] = curve.ends(ends[0, 0, bent], ends[0, 1, bent])
+                d_low[own], d_high[own] = (each[0, bent] for each in changes)
             state[:, rows] = (
                 low[rows],
                 high[rows],

@@ -16,6 +16,7 @@ from leaveout.errors import LeaveoutError
 
 from attacks.inputs import Inputs
 from attacks.kind import Answer, Case, Outcome
+from attacks.nets import is_smooth
 from attacks.questions import instance_of, random_question, runtimes, smaller
 from attacks.truth import Runtime, confidences, look
 from attacks.warm import WarmPool
@@ -38,7 +39,10 @@ class Leaks:
     def make(self, rng: np.random.Generator) -> Case:
         """Draw a question, and how it is asked."""
         case = random_question(rng)
-        return {**case, "ask": random_ask(rng, case["net"]["labels"])}
+        ask = random_ask(rng, case["net"]["labels"])
+        if is_smooth(case["net"]):
+            ask |= {"engines": ["native"], "kernel": "cpu"}
+        return {**case, "ask": ask}
 
     def check(self, case: Case) -> Outcome:
         """Bound the leaks of a label, and look for one above the bound."""

@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["OPSETS", "array", "model_of", "packed", "random_net"]
+__all__ = ["OPSETS", "array", "is_smooth", "model_of", "packed", "random_net"]
 
 Shape = tuple[int, ...]
 Net = dict[str, Any]
@@ -55,6 +55,12 @@ def model_of(net: Net, floats: dict[str, dict[str, Any]] | None = None) -> onnx.
     return helper.make_model(graph, opset_imports=opset, ir_version=_IR)
 
 
+def is_smooth(net: Net) -> bool:
+    """Return whether a network may have a smooth activation."""
+    kinds = {"Sigmoid", "Tanh", "Softplus", "Elu", "Gelu", "Erf"}
+    return any(kind in kinds for kind, *_ in net["nodes"])
+
+
 def _attribute(value: Any) -> Any:
     return numpy_helper.from_array(array(value)) if isinstance(value, dict) else value
 
@@ -90,13 +96,14 @@ class _Maker:
         self.integers: dict[str, list[int]] = {}
         self.at = "x"
         self.seen: list[tuple[str, Shape]] = [("x", shape)]
+        self.smooth = float(self.rng.choice([0.0, 1.0, 0.5], p=[0.7, 0.2, 0.1]))
 
     def net(self) -> Net:
         for _ in range(int(self.rng.choice([0, 1, 2, 3], p=[0.1, 0.45, 0.35, 0.1]))):
             self.oddities()
             self.layer()
             self.oddities()
-            self.add("Relu", [self.at], self.shape)
+            self.activate()
         self.oddities()
         if len(self.shape) > 1:
             self.flatten()
@@ -118,6 +125,48 @@ class _Maker:
         self.nodes.append([kind, inputs, [name], given])
         self.at, self.shape = name, shape
         self.seen.append((name, shape))
+
+    def activate(self) -> None:
+        """Add a ReLU or a smooth activation, also as torch writes it."""
+        if self.rng.random() >= self.smooth:
+            self.add("Relu", [self.at], self.shape)
+            return
+        x, shape = self.at, self.shape
+        kind = str(self.rng.choice(["Sigmoid", "Tanh", "Softplus", "Elu", "Silu", "Gelu", "Cubic"]))
+        if kind == "Silu":
+            self.add("Sigmoid", [x], shape)
+            self.add("Mul", [x, self.at], shape)
+        elif kind == "Gelu" and self.opset >= 20 and self.rng.random() < 0.5:
+            given = {"approximate": "tanh"} if self.rng.random() < 0.5 else {}
+            self.add("Gelu", [x], shape, **given)
+        elif kind == "Gelu" and self.opset >= 9:
+            self.add("Div", [x, self.fixed(np.sqrt(2))], shape)
+            self.add("Erf", [self.at], shape)
+            self.half(x)
+        elif kind in ("Gelu", "Cubic"):
+            self.add("Mul", [x, x], shape)
+            self.add("Mul", [x, self.at], shape)
+            self.add("Mul", [self.at, self.fixed(0.044715)], shape)
+            self.add("Add", [x, self.at], shape)
+            self.add("Mul", [self.fixed(np.sqrt(2 / np.pi)), self.at], shape)
+            self.add("Tanh", [self.at], shape)
+            self.half(x)
+        else:
+            self.add(kind, [x], shape)
+
+    def half(self, x: str) -> None:
+        """Add ``x (1 + t) / 2`` of the last tensor."""
+        self.add("Add", [self.at, self.fixed(1.0)], self.shape)
+        self.add("Mul", [x, self.at], self.shape)
+        self.add("Mul", [self.at, self.fixed(0.5)], self.shape)
+
+    def fixed(self, value: float) -> str:
+        """Name a number that is no parameter."""
+        name = f"f{len(self.nodes)}"
+        self.nodes.append(
+            ["Constant", [], [name], {"value": packed(np.float32(value).reshape(()))}]
+        )
+        return name
 
     def constant(self, value: Any) -> str:
         """Name an array: an initialiser, or after the first one at times a Constant node."""

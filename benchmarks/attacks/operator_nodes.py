@@ -10,6 +10,7 @@ from attacks.kind import Case
 from attacks.onnx_cases import tensor
 from attacks.operator_draft import SCALES, Attributes, Draft, Rng
 from attacks.operator_kinks import ANYWHERE, SPATIAL
+from attacks.operator_smooth import SMOOTH
 
 __all__ = ["network"]
 
@@ -219,6 +220,7 @@ _ANY = {
     "Transpose": _transpose,
     "BatchNormalization": _batch_normalization,
     **ANYWHERE,
+    **SMOOTH,
 }
 _SPATIAL = {
     "Conv": _conv,

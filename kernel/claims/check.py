@@ -19,13 +19,7 @@ from ..values import Answers, HeldFile, Topic
 from .certificate import Certificate, read_certificate
 from .evaluate import Ground
 from .forests import ForestQuestion, ForestSubject, check_forest, read_forests
-from .linear import (
-    LinearQuestion,
-    LinearSubject,
-    Members,
-    check_linear,
-    read_linear,
-)
+from .linear import LinearQuestion, LinearSubject, Members, check_linear, read_linear
 from .networks import (
     Question,
     Shelf,

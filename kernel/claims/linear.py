@@ -100,10 +100,7 @@ Members = dict[tuple[str, str], Family]
 
 
 def read_linear(
-    part: LinearQuestionPart,
-    places: Places,
-    under: Callable[[str], Arrays],
-    known: Members,
+    part: LinearQuestionPart, places: Places, under: Callable[[str], Arrays], known: Members
 ) -> LinearQuestion:
     """Read the model of a question, and prove its members."""
     where = places.find(part.model, "files")

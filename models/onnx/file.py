@@ -21,7 +21,7 @@ from leaveout.models.graph import Graph, Join, Stack
 from leaveout.models.lowering import lower, stacked_constants
 from leaveout.models.matrices import magnitude
 from leaveout.models.onnx.operator_check import check_operators
-from leaveout.models.onnx.operators import Affine
+from leaveout.models.onnx.operators import Affine, Smooth
 from leaveout.models.onnx.reader import read_graph
 from leaveout.models.onnx.repairs import repair_model
 from leaveout.models.onnx.signature import architecture_hash
@@ -591,5 +591,8 @@ def _magnitudes(network: Network, points: NDArray[np.float64]) -> NDArray[np.flo
             size, shape = (matrix @ size.T).T + constant.reshape(-1), constant.shape
         elif isinstance(node.operator, Join):
             size = size + sizes[node.inputs[1]]
+        elif isinstance(node.operator, Smooth):
+            # No slope is above 1.2, and no value at 0 above 1.
+            size = 1.2 * size + 1.0
         shapes[node.output], sizes[node.output] = shape, size + np.finfo(np.float32).tiny
     return sizes[graph.output]

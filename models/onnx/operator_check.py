@@ -15,9 +15,11 @@ from onnx import TensorProto, helper
 
 from leaveout.arrays import Floats
 from leaveout.errors import ModelError
+from leaveout.kernel.smooth import declared_error
+from leaveout.models.activations import activate
 from leaveout.models.graph import Graph, Join, Node
 from leaveout.models.lowering import stacked_constants
-from leaveout.models.onnx.operators import Affine, Constants, Shape, Shapes
+from leaveout.models.onnx.operators import Affine, Constants, Shape, Shapes, Smooth
 from leaveout.models.onnx.signature import dimensions
 from leaveout.models.replay import one_line, session
 
@@ -261,6 +263,10 @@ def _after(node: Node, inputs: Sequence[_Value], constants: _Constants, shapes: 
         terms = size + np.abs(others[0].exact) + others[0].error
         passed = passed + others[0].error
         k, largest = np.asarray(1), 1.0
+    elif isinstance(operator, Smooth):
+        kinds = np.full(first.exact.shape[-1], operator.kind, np.int8)
+        exact = np.asarray(activate(first.exact, kinds), np.float64)
+        return _Value(exact, declared_error(operator.kind, size, np.abs(exact)) + 1.2 * first.error)
     else:
         exact = terms = np.maximum(first.exact, 0.0)
         k, largest = np.asarray(0), 1.0

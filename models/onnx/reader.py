@@ -16,11 +16,11 @@ from leaveout.models.graph import Graph, Node
 from leaveout.models.lowering import first_flaw
 from leaveout.models.onnx.folding import FOLDED, fold_node
 from leaveout.models.onnx.node_readers import reshape
-from leaveout.models.onnx.operators import Affine, Operator, Relu, Shape, Shapes
+from leaveout.models.onnx.operators import Affine, Operator, Relu, Shape, Shapes, Smooth
 from leaveout.models.onnx.operators.shape import BesideZero, Identity, Permute, Place, Reshape, Take
+from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.rewrites import REWRITES, Draft, Last, Rewrite, rewrite_node
 from leaveout.models.onnx.signature import (
-    DOMAINS,
     MOST_AXES,
     last_of,
     only_input,
@@ -28,7 +28,7 @@ from leaveout.models.onnx.signature import (
     opset_of,
 )
 from leaveout.models.onnx.table import OPERATORS
-from leaveout.models.onnx.use import PRODUCT, UnsupportedError, Use
+from leaveout.models.onnx.use import DOMAINS, PRODUCT, UnsupportedError, Use
 from leaveout.models.onnx.values import initial_values
 
 _ALIKE = frozenset(
@@ -39,7 +39,9 @@ _ALIKE = frozenset(
         "Clip",
         "Div",
         "Dropout",
+        "Elu",
         "Gather",
+        "Gelu",
         "HardSigmoid",
         "Identity",
         "LeakyRelu",
@@ -56,8 +58,10 @@ _ALIKE = frozenset(
         "Size",
         "Slice",
         "Softmax",
+        "Softplus",
         "Sub",
         "Sum",
+        "Tanh",
     ]
 )
 """Operators that act in the same way on each sample without a batch axis."""
@@ -100,8 +104,8 @@ def _read_batch_drop(use: Use, kind: str) -> Operator | None:
 
 
 _SMOOTH = (
-    "it is not piecewise linear, and only piecewise linear functions are supported; train with "
-    "ReLU, LeakyReLU or Hardsigmoid instead"
+    "of smooth functions, only Sigmoid, Tanh, Gelu, SiLU, Softplus and Elu are supported (SiLU and "
+    "Gelu also as torch writes them); train with one of these, or with ReLU"
 )
 _NORMAL = (
     "it divides by a value computed from the data; train with batch normalisation instead "
@@ -131,8 +135,8 @@ _SERIES = "the scores must be one tensor; export them as [batch, labels]"
 _TABLE = "indexing by data is not supported; encode categories as one-hot columns"
 
 _BY_KIND: Mapping[str, str] = {
-    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Elu Erf Exp Gelu HardSwish Log Mish "
-    "Pow Reciprocal Selu Sigmoid Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh",
+    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Erf Exp HardSwish Log Mish Pow "
+    "Reciprocal Selu Sin Sinh Softsign Sqrt Swish Tan",
     _NORMAL: "GroupNormalization InstanceNormalization LayerNormalization LpNormalization LRN "
     "MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization LpPool GlobalLpPool "
     "Normalizer",
@@ -190,7 +194,7 @@ LARGEST = 2**27
 class Extent:
     """Number of matrix entries of a layer graph, counted node by node.
 
-    From the input or a ReLU to each tensor before the next ReLU is one matrix, and rounding
+    From the input or an activation to each tensor before the next is one matrix, and rounding
     analysis adds one per linear operator.
     """
 
@@ -204,7 +208,7 @@ class Extent:
     def add(self, node: Node, shape: Shape, after: Shape) -> None:
         """Count a node."""
         width = self._widths[node.output] = math.prod(after)
-        if isinstance(node.operator, Relu):
+        if isinstance(node.operator, Relu | Smooth):
             self._reads[node.output] = {node.output: 1.0}
             self.total += width
             return
@@ -353,6 +357,9 @@ class _Reader:
         proto = onnx.NodeProto()
         proto.CopyFrom(original)
         proto.input[:] = [self.renamed.get(source, source) for source in proto.input]
+        if proto.domain == OUTLINED and proto.input[0] in self.shapes:
+            self.add_activation(proto)
+            return
         self.check(proto)
         bare = bool(self.bare.intersection(proto.input))
         use = Use(proto, self.opset, self.shapes, self.values, self.alone, bare)
@@ -389,6 +396,13 @@ class _Reader:
             self.varying |= {target} if found.same in self.varying else set()
             self.values[target] = self.values[found.same]
             self.constant_shapes[target] = self.values[target].shape
+
+    def add_activation(self, proto: onnx.NodeProto) -> None:
+        """Read what `leaveout.models.onnx.outlines` made of several nodes."""
+        (source,), (output,) = proto.input, proto.output
+        operator = Smooth(proto.op_type.partition("_")[0])
+        self.add(Node(proto.name or output, operator, (source,), output))
+        self.bare |= {output} if source in self.bare else set()
 
     def fold(self, proto: onnx.NodeProto, reason: str) -> None:
         """Compute a node whose inputs are constants other than parameters."""

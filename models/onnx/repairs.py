@@ -8,7 +8,9 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from leaveout.models.onnx.signature import DOMAINS, dimensions
+from leaveout.models.onnx.outlines import outline
+from leaveout.models.onnx.signature import dimensions
+from leaveout.models.onnx.use import DOMAINS
 
 _FACTORS = {"Resize", "Upsample"}
 """Operators whose float inputs describe what they do, and are no weights."""
@@ -18,7 +20,8 @@ def repair_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[str, ..
     """Return a model that can be read, and notes for the user; the model itself if it is one.
 
     Nodes come in order, of several opsets the last counts as for onnxruntime, infinite bounds of
-    Clip are left out, factors of Resize become constants, and a fixed batch becomes any batch.
+    Clip are left out, factors of Resize become constants, a fixed batch becomes any batch, and
+    activations of several nodes become one.
     """
     copy, notes = onnx.ModelProto(), []
     copy.CopyFrom(model)
@@ -36,6 +39,8 @@ def repair_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[str, ..
     _drop_bounds(copy)
     _keep_factors(copy)
     notes += _free_batch(copy)
+    if not model.functions:
+        outline(copy)
     return (model, ()) if copy == model else (copy, tuple(notes))
 
 

@@ -12,12 +12,10 @@ from onnx import numpy_helper
 
 from leaveout.errors import ModelError
 from leaveout.models.onnx.operators import Shape
+from leaveout.models.onnx.outlines import is_outlined
 from leaveout.models.onnx.rewrites import Last
-from leaveout.models.onnx.use import OPSETS
+from leaveout.models.onnx.use import DOMAINS, OPSETS
 from leaveout.models.onnx.values import read_parameters
-
-DOMAINS = {"", "ai.onnx"}
-"""Domain names of ONNX's own operators."""
 
 MOST_AXES = 8
 """Most axes of a tensor."""
@@ -43,9 +41,10 @@ def opset_of(model: onnx.ModelProto, where: str) -> int:
             f"{OPSETS[-1]}: export it again with one of them (opset_version=17 in "
             "torch.onnx.export), or convert an older one with onnx.version_converter"
         )
-    if model.functions:
+    others = [each for each in model.functions if not is_outlined(each)]
+    if others:
         raise ModelError(
-            f"{where}: the model defines its own functions ({model.functions[0].name!r}); inline "
+            f"{where}: the model defines its own functions ({others[0].name!r}); inline "
             "them with onnx.inliner.inline_local_functions"
         )
     return found.pop()

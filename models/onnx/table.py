@@ -23,7 +23,7 @@ from leaveout.models.onnx.node_readers import (
     transpose,
     unsqueeze,
 )
-from leaveout.models.onnx.operators import Operator, Relu
+from leaveout.models.onnx.operators import Operator, Relu, Smooth
 from leaveout.models.onnx.operators.arithmetic import BatchNormalization, Gemm, MatMul, Scale, Shift
 from leaveout.models.onnx.operators.shape import Identity
 from leaveout.models.onnx.operators.window import GlobalAveragePool
@@ -105,6 +105,13 @@ _NEAREST = Accepted(
 
 _REDUCTION = {"axes": ANY, "keepdims": FLAG, "noop_with_empty_axes": FLAG}
 
+_GELU = Accepted(lambda found: found in {"none", "tanh"}, "expected none or tanh")
+
+
+def _gelu(use: Use) -> Operator:
+    return Smooth("GeluTanh" if use.attribute("approximate", "none") == "tanh" else "Gelu")
+
+
 OPERATORS: Mapping[str, SupportedOperator] = {
     "Add": SupportedOperator(_sum(1), ("data", "data")),
     "AveragePool": SupportedOperator(
@@ -128,6 +135,7 @@ OPERATORS: Mapping[str, SupportedOperator] = {
         ("data", "floats", "floats"),
         {**_WINDOW, "group": POSITIVE, "output_padding": ANY},
     ),
+    "Elu": SupportedOperator(lambda use: Smooth("Elu"), attributes={"alpha": only(1.0)}),
     "DepthToSpace": SupportedOperator(moves, attributes={"blocksize": POSITIVE, "mode": ANY}),
     "Div": SupportedOperator(lambda use: Scale(use.constant(1), "divide"), ("data", "floats")),
     "Dropout": SupportedOperator(
@@ -146,6 +154,7 @@ OPERATORS: Mapping[str, SupportedOperator] = {
         },
     ),
     "Gather": SupportedOperator(gather, ("data", "integers"), {"axis": ANY}),
+    "Gelu": SupportedOperator(_gelu, attributes={"approximate": _GELU}),
     "GlobalAveragePool": SupportedOperator(lambda use: GlobalAveragePool()),
     "Identity": SupportedOperator(lambda use: Identity()),
     "MatMul": SupportedOperator(lambda use: MatMul(use.constant(1)), ("data", "floats")),
@@ -172,17 +181,20 @@ OPERATORS: Mapping[str, SupportedOperator] = {
             "nearest_mode": ANY,
         },
     ),
+    "Sigmoid": SupportedOperator(lambda use: Smooth("Sigmoid")),
     "Slice": SupportedOperator(
         slices,
         ("data", "integers", "integers", "integers", "integers"),
         {"axes": ANY, "ends": ANY, "starts": ANY},
     ),
+    "Softplus": SupportedOperator(lambda use: Smooth("Softplus")),
     "SpaceToDepth": SupportedOperator(moves, attributes={"blocksize": POSITIVE}),
     "Split": SupportedOperator(
         split, ("data", "integers"), {"axis": ANY, "num_outputs": POSITIVE, "split": ANY}
     ),
     "Squeeze": SupportedOperator(squeeze, ("data", "integers"), {"axes": ANY}),
     "Sub": SupportedOperator(_sum(-1), ("data", "data")),
+    "Tanh": SupportedOperator(lambda use: Smooth("Tanh")),
     "Tile": SupportedOperator(moves, ("data", "integers")),
     "Transpose": SupportedOperator(transpose, attributes={"perm": ANY}),
     "Unsqueeze": SupportedOperator(unsqueeze, ("data", "integers"), {"axes": ANY}),

@@ -52,6 +52,9 @@ AUTO_PAD = Accepted(
 )
 
 
+DOMAINS = {"", "ai.onnx"}
+"""Domain names of ONNX's own operators."""
+
 OPSETS = range(7, 24)
 """Supported versions of ONNX's operator set."""
 

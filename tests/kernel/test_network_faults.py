@@ -36,7 +36,7 @@ FAULTS = [
     (networks.Descent, "_replace", "+ size[at] @ hull.slack[k]", ""),
     (networks.Descent, "_replace", "d = cd @ weights + change", "d = change"),
     (networks.Descent, "_replace", "f += change", "f += 0"),
-    (networks.Descent, "forms", "self._constant += self._pairs[k].most", "self._pairs[k].most"),
+    (networks.Descent, "forms", "self._constant += most", "most"),
     (cover.Nodes, "cut", "high - keep, low)", "high - 0.5 * keep, low)"),
     (cover.Nodes, "cut", "(slopes > 0) & (high", "(slopes < 0) & (high"),
     (cover.Nodes, "cut", "(top < -CROSSED)", "(top < 2)"),

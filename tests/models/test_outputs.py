@@ -138,10 +138,13 @@ def test_labels_and_dictionaries_beside_the_scores_are_dropped_with_a_note(
     assert len(set(labels.tolist())) == 2
 
 
-def test_what_is_not_one_minus_a_probability_is_not_taken_for_it(snapshot):
-    with pytest.raises(ModelError) as told:
-        network_from(classifier(unity=0.5), "net.onnx")
-    assert str(told.value) == snapshot
+def test_what_is_not_one_minus_a_probability_is_not_taken_for_it():
+    network = network_from(classifier(unity=0.5), "net.onnx")
+    points = np.random.default_rng(0).normal(size=(50, 3)).astype(F32)
+    scores = network.stack.scores(points.astype(float))[0]
+    # The Sigmoid is part of the network: its scores are 0.5 - p and p.
+    np.testing.assert_allclose(scores.sum(axis=1), 0.5, atol=1e-6)
+    np.testing.assert_allclose(network.runner().scores(points), scores, atol=1e-5)
 
 
 def test_several_outputs_of_scores_are_refused_by_name(snapshot):

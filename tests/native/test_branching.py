@@ -152,7 +152,7 @@ def test_neurons_are_tried_until_their_gains_are_known():
     brancher, node = Brancher(8, 0), _open_node()
     tries, extra = np.zeros(8), 0
     for kept in range(400):
-        splits = brancher._phases(node)
+        splits = brancher._neurons(node, np.ones(8, bool))
         assert len({split.index for split in splits}) == len(splits)
         assert extra <= 0.4 * kept
         extra += len(splits) - 1
@@ -175,20 +175,23 @@ def test_gains_of_one_member_do_not_decide_for_another():
     for _ in range(400):
         for member, good in ((0, 1), (1, 2)):
             own = replace(node, members=np.array([member]))
-            splits = brancher._phases(own)
+            splits = brancher._neurons(own, np.ones(8, bool))
             won = [
                 brancher.learn(each, own, [0.5, 0.6] if each.index == good else [0.9, 1.0], 0.0)
                 for each in splits
             ]
             assert splits[brancher.best(splits, own, won)].index in {good, splits[0].index}
     for member, good in ((0, 1), (1, 2)):
-        assert brancher._phases(replace(node, members=np.array([member])))[0].index == good
+        assert (
+            brancher._neurons(replace(node, members=np.array([member])), np.ones(8, bool))[0].index
+            == good
+        )
 
 
 def test_what_all_members_showed_is_restored():
     brancher, node = Brancher(8, 0), _open_node()
     for _ in range(20):
-        splits = brancher._phases(node)
+        splits = brancher._neurons(node, np.ones(8, bool))
         won = [brancher.learn(each, node, [0.5, 0.7], 0.0) for each in splits]
         brancher.best(splits, node, won)
     other = Brancher(8, 1)

@@ -8,6 +8,7 @@ import numpy as np
 
 from leaveout.kernel.boxes import Inputs, Table
 from leaveout.kernel.float32 import Program, Step
+from leaveout.kernel.smooth import FUNCTIONS
 from leaveout.verifier.certify.networks import lines_only
 
 
@@ -72,7 +73,7 @@ def evaluate(program, x):
 
 
 def layers_of(program, x):
-    """Return the values before each ReLU, and the scores, shape (m, points, width)."""
+    """Return the values before each activation, and the scores, shape (m, points, width)."""
     values, found = [np.broadcast_to(x, (len(program), *x.shape))], []
     for step in program.steps:
         first = values[step.sources[0]]
@@ -82,11 +83,12 @@ def layers_of(program, x):
             values.append(first + step.sign * values[step.sources[1]])
         else:
             found.append(first)
-            values.append(np.maximum(first, 0))
+            value = np.vectorize(FUNCTIONS[step.kind].value, otypes=[float])
+            values.append(value(first) if step.kind else np.maximum(first, 0))
     return [*found, values[-1]]
 
 
-def random_question(seed, *, members=3, spread=0.2, inputs=2, labels=3):
+def random_question(seed, *, members=3, spread=0.2, inputs=2, labels=3, kinds=(0, 0)):
     """Return a random question: negative boxes, listed rows and skipped layers among them."""
     rng = np.random.default_rng(seed)
     width, skip = int(rng.integers(2, 5)), bool(rng.random() < 0.4)
@@ -103,8 +105,8 @@ def random_question(seed, *, members=3, spread=0.2, inputs=2, labels=3):
     def network(base=None, count=1):
         known = iter([] if base is None else [s for s in base.steps if s.matrix is not None])
         take = lambda: next(known, None)
-        steps = [affine(0, inputs, width, count, take()), Step((1,))]
-        steps += [affine(2, width, width, count, take()), Step((3,))]
+        steps = [affine(0, inputs, width, count, take()), Step((1,), kind=kinds[0])]
+        steps += [affine(2, width, width, count, take()), Step((3,), kind=kinds[1])]
         top = 4
         if skip:
             steps.append(Step((4, 2), sign=1))

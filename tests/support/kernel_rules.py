@@ -34,7 +34,7 @@ def check_corners(seed):
     rng = np.random.default_rng(seed)
     state, phase = pairs_at(rng, 12)
     over = np.array([rng.random() < 0.3])
-    pairs = Pairs.of(state, phase, over)
+    pairs = Pairs.of(state, phase, over, np.zeros(12, np.int8))
     low, high, p, q, below, above = state[0]
     a, b, cz, cd = rng.normal(size=(4, 1, 1, 12))
     if seed % 2:
@@ -76,9 +76,9 @@ def net_of(question):
     return Net(question.network.layers(), members, question.box, origin)
 
 
-def check_everywhere(seed):
+def check_everywhere(seed, kinds=(0, 0)):
     rng = np.random.default_rng(seed)
-    question = random_question(seed)
+    question = random_question(seed, kinds=kinds)
     net = net_of(question)
     state = at_everywhere(net, lines_only)[0]
     x = question.points(rng, 200)
@@ -91,16 +91,16 @@ def check_everywhere(seed):
             assert (dz <= known[P]).all() and (dz >= -known[Q]).all()
 
 
-def check_forms(seed, wild):
+def check_forms(seed, wild, kinds=(0, 0)):
     rng = np.random.default_rng(seed)
-    question = random_question(seed)
+    question = random_question(seed, kinds=kinds)
     net = net_of(question)
     state = at_everywhere(net, lines_only)
     chosen = rng.choice(len(question.members), 2, replace=False).astype(np.int64)
     pairs, slopes = [], []
-    for at in net.at[:-1]:
+    for at, own in zip(net.at[:-1], net.kinds, strict=True):
         phase = np.zeros((1, at.stop - at.start), np.int8)
-        pairs.append(Pairs.of(state[:, :, at], phase, np.zeros(1, bool)))
+        pairs.append(Pairs.of(state[:, :, at], phase, np.zeros(1, bool), own))
         shape = (4, 1, at.stop - at.start)
         lines = rng.uniform(-3, 3, shape) if wild else rng.random(shape)
         slopes.append(Slopes(*lines, rng.random(shape[1:]) < 0.5))
@@ -258,6 +258,7 @@ COVERS = {
     "an input": split_tree(1),
     "a tie": split_tree(3),
     "members": split_tree(2, **GROUPS),
+    "a range": split_tree(5),
 }
 GAPS = {
     "two points": split_tree(1, point=[0, 0.4, 0.5]),
@@ -269,8 +270,11 @@ GAPS = {
     "no such neuron": split_tree(3, index=[0, 99, 99]),
     "no such input": split_tree(1, index=[0, 2, 2]),
     "below the first input": split_tree(1, index=[0, -1, -1]),
+    "two points of a range": split_tree(5, point=[0, 0.4, 0.5]),
+    "one end of a range twice": split_tree(5, side=[0, 1, 1]),
+    "no such range": split_tree(5, index=[0, 99, 99]),
     "two kinds": split_tree(1, kind=[0, 1, 3]),
-    "an unknown kind": split_tree(1, kind=[0, 5, 5]),
+    "an unknown kind": split_tree(1, kind=[0, 6, 6]),
     "a member left out": split_tree(2, **{**GROUPS, "members": [0, 1, 2, 0, 1, 1]}),
     "a member twice": split_tree(2, **{**GROUPS, "members": [0, 1, 2, 0, 2, 2]}),
     "no such member": split_tree(2, **{**GROUPS, "members": [0, 1, 2, 0, 1, 3]}),

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.bab.native.kernels import curve_tables as rows_of
 from leaveout.kernel.networks import ABOVE, BELOW, HIGH, LOW, P, Q
 from leaveout.kernel.values import Arrays
 
@@ -26,6 +27,15 @@ _CANCELLED = 1e-6
 """Slopes whose terms cancel down to this share count as 0."""
 
 
+_CURVES = {
+    "rise": rows_of.UP,
+    "fall": rows_of.DOWN,
+    "rise_d": rows_of.UP_D,
+    "fall_d": rows_of.DOWN_D,
+    "apart": rows_of.APART,
+}
+"""Where the search keeps the slopes of smooth neurons."""
+
 _SETTLED = 1e-5
 """Pairs settled by less than this share of their width are bounded again."""
 
@@ -34,7 +44,8 @@ def rows(known: Arrays) -> Arrays:
     """Return which pairs of a layer are worth bounding: those whose phases are not settled."""
     low, high, p, q = (known["state"][:, i] for i in (LOW, HIGH, P, Q))
     slack = _SETTLED * (high - low + p + q)
-    return {"wanted": (known["layer"] == 0) | ~((low >= q + slack) | (high <= -p - slack))}
+    wanted = (known["layer"] == 0) | ~((low >= q + slack) | (high <= -p - slack))
+    return {"wanted": wanted | (known["kinds"] > 0)}
 
 
 def slopes(known: Arrays) -> Arrays:
@@ -53,13 +64,22 @@ def slopes(known: Arrays) -> Arrays:
     fall_d = np.where(crossing, -below / width, (below < 0).astype(np.float64))
     rise_d, fall_d = (np.where(off, np.where(on, s, 0.0), 1.0) for s in (rise_d, fall_d))
     first, second = _lines(least, most)
-    return {
+    found = {
         "rise": rise,
         "fall": fall,
         "rise_d": np.where(apart, first, rise_d),
         "fall_d": np.where(apart, second, fall_d),
         "apart": apart,
     }
+    if known["kinds"].any():
+        # The search's own lines, so that bounds agree; compiled.
+        from leaveout.bab.native.kernels.curves import shapes
+
+        bent = shapes(known["kinds"], state, pair=True)
+        for name, row in _CURVES.items():
+            value = bent[:, row].astype(found[name].dtype)
+            found[name] = np.where(known["kinds"] > 0, value, found[name])
+    return found
 
 
 def _lines(low: Floats, high: Floats) -> tuple[Floats, Floats]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.bab import Instance
 from leaveout.compiling import cached_njit
+from leaveout.errors import GuardError
 from leaveout.models import Layer
 from leaveout.models.matrices import dense
 
@@ -43,6 +44,11 @@ class Packed:
 def pack(instance: Instance) -> Packed:
     """Lay out a network and its members."""
     layers = instance.network.stack.layers
+    if instance.network.stack.is_smooth:
+        raise GuardError(
+            f"{instance.network.source}: the guard evaluates ReLU networks, and no smooth "
+            "activations; train with ReLU"
+        )
     starts = [0, instance.network.inputs]
     for layer in layers:
         starts.append(starts[-1] + layer.width)

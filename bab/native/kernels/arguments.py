@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
 from leaveout.bab.forms import Forms
+from leaveout.bab.native.kernels.curve_tables import tables
 from leaveout.bab.native.kernels.interface import Batch, Bounded, Layout, MemberSets, Numbers, Work
 
 Flags = NDArray[np.bool_]
@@ -28,6 +29,8 @@ class Net(NamedTuple):
     entries: Integers  # these three as in `Layout`
     pointers: Integers
     columns: Integers
+    knots: Floats  # of smooth activations: `leaveout.bab.native.kernels.curve_tables`
+    curves: Floats
 
 
 class Own(NamedTuple):
@@ -121,6 +124,7 @@ def net_of(layout: Layout) -> Net:
     return Net(
         layout.inputs, layout.starts, layout.blocks, first,
         layout.entries, layout.pointers, layout.columns,
+        *(tables() if layout.kinds.any() else (np.zeros((0, 0, 2)), np.zeros((0, 6)))),
     )  # fmt: skip
 
 

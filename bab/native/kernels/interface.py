@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
+from leaveout.kernel.smooth import Kinds
 from leaveout.models import Stack
+from leaveout.models.activations import beside
 from leaveout.models.matrices import Matrix, Sparse, numbers, single
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ class Layout:
     entries: NDArray[np.int64]  # shape (blocks, 2): where a sparse block's pointers and columns are
     pointers: NDArray[np.int64]  # of sparse blocks: each row's first entry, and their number
     columns: NDArray[np.int64]  # of sparse blocks: of each entry
+    kinds: Kinds  # shape (hidden,): smooth activations; 0 for a ReLU
 
     @property
     def layers(self) -> int:
@@ -119,7 +122,14 @@ def layout_of(stack: Stack) -> Layout:
         np.asarray(places, dtype=np.int64),
         np.concatenate(pointers),
         np.concatenate(columns),
+        _kinds(stack),
     )
+
+
+def _kinds(stack: Stack) -> Kinds:
+    hidden = [(layer.kinds, layer.width) for layer in stack.layers[:-1]]
+    found = beside(hidden)
+    return np.zeros(sum(width for _, width in hidden), np.int8) if found is None else found
 
 
 OPEN, CLOSED, CUT, EMPTY = 0, 1, 2, 3
@@ -190,15 +200,18 @@ class Bounded:
     neuron_score: Floats  # shape (n, hidden)
 
     @staticmethod
-    def initial(batch: Batch) -> Bounded:
-        """Return trivial results, for the start."""
+    def initial(batch: Batch, more: Floats | None = None) -> Bounded:
+        """Return trivial results, for the start; ``more`` are rows added to each state."""
         count = len(batch.which)
+        state = batch.state
+        if more is not None:
+            state = np.concatenate([state, np.broadcast_to(more, (count, *more.shape))], axis=1)
         return Bounded(
             np.zeros(count, np.int64),
             np.full(count, np.inf),
             np.array(batch.lower),
             np.array(batch.upper),
-            np.array(batch.state),
+            np.array(state),
             np.zeros_like(batch.lines[:, 0]),
             np.zeros_like(batch.lines[:, 0]),
             np.array(batch.lines),

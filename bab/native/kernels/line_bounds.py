@@ -12,6 +12,20 @@ from typing import Any
 import numpy as np
 
 from leaveout.arrays import Floats
+from leaveout.bab.native.kernels.curve_tables import (
+    APART,
+    DOWN,
+    DOWN_D,
+    FIRST,
+    GAP,
+    GAP_D,
+    KIND,
+    LEAST,
+    MOST,
+    UP,
+    UP_D,
+)
+from leaveout.bab.native.kernels.curves import curve_pair
 from leaveout.bab.native.kernels.neuron_bounds import clear, through
 from leaveout.bab.native.kernels.pair_bounds import (
     best_pair,
@@ -52,6 +66,25 @@ def usual(state: Floats, phase: Any, lines: Floats) -> None:
 
 
 @jit_function
+def along_curve(
+    net: Any, state: Floats, j: int, a: float, b: float, lines: Floats, cz: Floats, cd: Floats,
+    slopes: Floats, pair: bool,
+) -> float:  # fmt: skip
+    """Do the work of `by_lines` for a smooth neuron; return what it costs."""
+    apart = pair and state[APART, j] != 0.0
+    s = state[UP, j] if (a - b if apart else a) > 0.0 else state[DOWN, j]
+    t = state[UP_D, j] if b > 0.0 else state[DOWN_D, j]
+    slopes[0, j], slopes[1, j], slopes[2, j] = s, t - s if apart else 0.0, t
+    slopes[3, j], slopes[4, j] = 0.0, 0.0
+    z = s * a + slopes[1, j] * b + lines[2, j]
+    cz[j] = np.float64(np.float32(z))
+    if pair:
+        cd[j] = np.float64(np.float32(t * b + lines[3, j]))
+    best, _, _, _, _ = curve_pair(net.knots, net.curves, state, j, a, b, cz[j], cd[j], pair)
+    return best
+
+
+@jit_function
 def by_lines(
     net: Any, own: Any, members: Any, state: Floats, phase: Any, bottom: int, size: Floats,
     lines: Floats, cz: Floats, cd: Floats, ah: Floats, ad: Floats, slopes: Floats, pair: bool,
@@ -68,10 +101,14 @@ def by_lines(
     clear(ah)
     clear(ad)
     constant, magnitude = 0.0, 0.0
+    bent = state.shape[0] > FIRST
     for k in range(last, -1, -1):
         if k < last:
             for j in range(starts[k], starts[k + 1]):
                 a, b = ah[inputs + j], ad[inputs + j]
+                if bent and state[KIND, j] != 0.0:
+                    constant += along_curve(net, state, j, a, b, lines, cz, cd, slopes, pair)
+                    continue
                 l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
                 vl, vu = state[4, j], state[5, j]
                 can_on = phase[j] >= 0 and u > -p
@@ -285,9 +322,10 @@ def along(
     The point that attains the bound is propagated along the lines: ``h`` and ``after`` hold the
     activations of N and the member there, score entries the scores.
     """
-    inputs, starts, blocks, first = net.inputs, net.starts, net.blocks, net.first
+    inputs, starts, first = net.inputs, net.starts, net.first
     weights, bias, rough, rough_d = own
     centre, radius, shift, slack, exact = members
+    bent = state.shape[0] > FIRST
     for i in range(inputs):
         h[i] = upper[i] if ah[i] > 0.0 else lower[i]
         after[i] = h[i]
@@ -309,6 +347,18 @@ def along(
         if k == len(starts) - 2:
             return
         for j in range(starts[k], starts[k + 1]):
+            if bent and state[KIND, j] != 0.0:
+                _, at, change, passed, e = curve_pair(
+                    net.knots, net.curves, state, j, ah[inputs + j], ad[inputs + j], cz[j], cd[j],
+                    pair,
+                )  # fmt: skip
+                gz[j] = left_of(gz[j] - at, rough[j])
+                h[inputs + j] = passed + slopes[0, j] * gz[j]
+                if pair:
+                    gd[j] = left_of(gd[j] - change, rough_d[j])
+                    e += slopes[1, j] * gz[j] + slopes[2, j] * gd[j]
+                    after[inputs + j] = h[inputs + j] + e
+                continue
             if not pair:
                 l, u = state[0, j], state[1, j]
                 l, u = 0.0 if phase[j] > 0 and l < 0.0 else l, 0.0 if phase[j] < 0 < u else u
@@ -376,15 +426,23 @@ def sensitivity(
     """
     inputs, starts, blocks, first = net.inputs, net.starts, net.blocks, net.first
     layers = len(starts) - 1
+    bent = state.shape[0] > FIRST
     for i in range(len(sums)):
         sums[i] = 0.0
     for k in range(layers - 2, -1, -1):
         for j in range(starts[k], starts[k + 1]):
             l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
-            if u <= -p:
+            curved = bent and state[KIND, j] != 0.0
+            if u <= -p and not curved:
                 continue
             own, passing = 0.0, 1.0
-            if l < q:
+            if curved:
+                turn = state[MOST, j] - state[LEAST, j]
+                passing = 0.5 * abs(state[MOST, j] + state[LEAST, j])
+                own = abs(ah[inputs + j]) * turn + abs(ad[inputs + j]) * turn * size[j] / max(
+                    max(u - l, 1e-300), size[j]
+                )
+            elif l < q:
                 width = max(u - l, 1e-300)
                 passing = max(u, 0.0) / width if l < 0.0 else 1.0
                 if l < 0.0 < u:
@@ -414,6 +472,9 @@ def neuron_scores(
     for j in range(len(cz)):
         l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
         neuron_score[j] = -1.0
+        if state.shape[0] > FIRST and state[KIND, j] != 0.0:
+            neuron_score[j] = abs(ah[j]) * state[GAP, j] + abs(ad[j]) * state[GAP_D, j]
+            continue
         if phase[j] == 0 and l < q and u > -p:
             on, _, _, off, _, _ = branches(
                 ah[j], ad[j], cz[j], cd[j], l, u, p, q, state[4, j], state[5, j], phase[j]

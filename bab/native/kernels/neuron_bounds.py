@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from leaveout.arrays import Floats
+from leaveout.bab.native.kernels.curve_tables import FIRST, KIND
+from leaveout.bab.native.kernels.curves import by_curve, shape_neuron
 from leaveout.bab.native.kernels.pair_bounds import (
     UNDERFLOW,
     add_cut,
@@ -172,9 +174,18 @@ def down(
     centre, radius, shift, slack, exact = members
     constant = 0.0
     magnitude = 0.0
+    bent = state.shape[0] > FIRST
     for k in range(top - 1, -1, -1):
         for j in range(starts[k], starts[k + 1]):
             a, b = ah[inputs + j], ad[inputs + j]
+            if bent and state[KIND, j] != 0.0:
+                cz[j], cd[j], best = by_curve(state, j, a, b, pair)
+                constant += best + cz[j] * bias[j]
+                magnitude += abs(cz[j]) * rough[j]
+                if pair:
+                    constant += cd[j] * shift[j] + abs(cd[j]) * slack[j]
+                    magnitude += abs(cd[j]) * rough_d[j]
+                continue
             l, u, p, q = state[0, j], state[1, j], state[2, j], state[3, j]
             vl, vu = state[4, j], state[5, j]
             if phase[j] <= 0 and u <= -p:
@@ -304,6 +315,7 @@ def tighten(
     """
     starts = net.starts
     layers = len(starts) - 1
+    bent = state.shape[0] > FIRST
     bottom = first_tied(starts, phase)
     for c in range(cuts.count[0]):
         if not contract(cuts.rows[c], cuts.shift[c], 0.0, lower, upper):
@@ -328,6 +340,8 @@ def tighten(
                 return False
         for j in range(starts[k], starts[k + 1]):
             stable = state[0, j] >= state[3, j] or state[1, j] <= -state[2, j]
+            if bent and state[KIND, j] != 0.0:
+                stable = False
             # For a stable pair the known bounds suffice; layer 0 costs next to nothing.
             begin = 0 if (k == 0 or not stable) else (2 if fixed else 4)
             if not (refresh[j] or fixed):
@@ -360,6 +374,8 @@ def tighten(
                 return False
             on = phase[j] >= 0 and u > -p
             size[j] = max(abs(state[4, j]), abs(state[5, j])) if on else 0.0
+            if bent and state[KIND, j] != 0.0:
+                size[j] = shape_neuron(net.knots, net.curves, state, j, differs)
     return True
 
 

@@ -6,8 +6,6 @@ batch, and compilation takes seconds instead of minutes.
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import math
 import sys
 from functools import lru_cache
@@ -16,8 +14,16 @@ from typing import Any
 import numpy as np
 
 from leaveout.arrays import Floats
-from leaveout.bab.native.kernels import arguments, line_bounds, neuron_bounds, pair_bounds
+from leaveout.bab.native.kernels import (
+    arguments,
+    curve_tables,
+    curves,
+    line_bounds,
+    neuron_bounds,
+    pair_bounds,
+)
 from leaveout.bab.native.kernels.arguments import Members, Rows
+from leaveout.bab.native.kernels.curves import stamp_of
 from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN
 from leaveout.bab.native.kernels.line_bounds import (
     SLOPE,
@@ -48,6 +54,7 @@ from leaveout.bab.native.kernels.pair_bounds import (
     remember,
 )
 from leaveout.compiling import cached_njit
+from leaveout.kernel import smooth
 
 
 @jit_function
@@ -139,9 +146,8 @@ def steps() -> tuple[Any, Any, Any]:
     They are cached on disk and identified by ``stamp``, a digest of the passes, so that every edit
     invalidates them.
     """
-    modules = (arguments, pair_bounds, neuron_bounds, line_bounds, sys.modules[__name__])
-    sources = "".join(inspect.getsource(module) for module in modules)
-    stamp = int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
+    kernels = pair_bounds, curve_tables, curves, neuron_bounds, line_bounds
+    stamp = stamp_of(arguments, *kernels, sys.modules[__name__], smooth)
 
     @cached_njit(nogil=True, **OPTIONS)
     def tighten_nodes(

@@ -11,6 +11,7 @@ import numpy as np
 
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.arguments import Effort, Nodes, members_of, net_of, own_of, rows_of
+from leaveout.bab.native.kernels.curve_tables import room_for
 from leaveout.bab.native.kernels.interface import Batch, Bounded, Kernel, MemberSets, Numbers, Work
 from leaveout.cores import cores
 from leaveout.errors import LeaveoutError, SolverError, cause
@@ -74,7 +75,7 @@ class CpuKernel:
         from leaveout.bab.native.kernels.node_bounds import steps
 
         tighten_nodes, form_nodes, ascend_nodes = steps()
-        count, found = len(batch.which), Bounded.initial(batch)
+        count, found = len(batch.which), Bounded.initial(batch, room_for(numbers.layout.kinds))
         net, own, members = net_of(numbers.layout), own_of(numbers), members_of(sets)
         rows, nodes = rows_of(forms), Nodes.of(batch, found)
         effort = Effort.of(work, numbers, rows)

@@ -15,10 +15,14 @@ from leaveout.bab.native.branching import Brancher
 from leaveout.bab.native.explorer import Explorer, Group, Stand, cap_bounds, grow, root_bounds
 from leaveout.bab.native.files.records import BLOCK, Record, Table, pack, row_type, unpack
 from leaveout.bab.native.kernels import make_kernel
+from leaveout.bab.native.kernels.interface import Kernel
+from leaveout.bab.native.kernels.registry import CpuKernel
 from leaveout.bab.native.nodes import Node
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Hint, Question
+from leaveout.bab.native.space import Space
 from leaveout.deadline import Deadline
+from leaveout.errors import SolverError
 
 
 def _scores(brancher: Brancher) -> list[tuple[str, Any]]:
@@ -89,6 +93,13 @@ class WorkerState:
     learnt: dict[str, Any]  # scores of the brancher, see `pack_scores`
 
 
+def _kernel_for(space: Space, spec: str, threads: int | None) -> Kernel:
+    kernel = make_kernel(spec, threads)
+    if space.layout.kinds.any() and not isinstance(kernel, CpuKernel):
+        raise SolverError(f"kernel {spec!r} bounds ReLUs, and no smooth activations; use cpu")
+    return kernel
+
+
 class Worker:
     """A worker's part of a search."""
 
@@ -106,7 +117,7 @@ class Worker:
         self.explorer = Explorer(
             prepared.space,
             prepared.clusters,
-            make_kernel(options.kernel, threads),
+            _kernel_for(prepared.space, options.kernel, threads),
             prepared.forms,
             steps=options.steps,
             reach=options.reach,

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
-from leaveout.models.onnx.operators.base import Affine, Constants, Operator, Relu, Shape, Shapes
+from leaveout.models.onnx.operators.base import (
+    Affine,
+    Constants,
+    Operator,
+    Relu,
+    Shape,
+    Shapes,
+    Smooth,
+)
 
-__all__ = ["Affine", "Constants", "Operator", "Relu", "Shape", "Shapes"]
+__all__ = ["Affine", "Constants", "Operator", "Relu", "Shape", "Shapes", "Smooth"]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
+from leaveout.kernel.smooth import KIND
 from leaveout.models.matrices import Matrices, Sparse
 
 Shape = tuple[int, ...]
@@ -27,7 +28,24 @@ class Operator:
 
 @dataclass(frozen=True)
 class Relu(Operator):
-    """The only non-linear operator, ``max(x, 0)``."""
+    """The only piecewise linear operator, ``max(x, 0)``."""
+
+    @property
+    def kind(self) -> int:
+        """Its number in `leaveout.kernel.smooth.FUNCTIONS`."""
+        return 0
+
+
+@dataclass(frozen=True)
+class Smooth(Operator):
+    """A smooth activation, declared in `leaveout.kernel.smooth`."""
+
+    name: str
+
+    @property
+    def kind(self) -> int:
+        """Its number in `leaveout.kernel.smooth.FUNCTIONS`."""
+        return KIND[self.name]
 
 
 class Affine(Operator, ABC):

@@ -249,15 +249,12 @@ class FinalSigmoid(Rewrite):
 
     operator = "Sigmoid"
 
-    def visit(self, use: Use, draft: Draft) -> Ending:
+    def visit(self, use: Use, draft: Draft) -> Ending | None:
         """See `Rewrite.visit`."""
         output, last = use.proto.output[0], draft.last
         single = math.prod(use.shape) == 1
         if output not in (last.number if single else last.same):
-            raise UnsupportedError(
-                "supported only as the last operator; elsewhere, train with ReLU, LeakyReLU or "
-                "Hardsigmoid instead"
-            )
+            return None
         return Ending(use.variables[0], f"the final Sigmoid is dropped: {_BEFORE}")
 
 

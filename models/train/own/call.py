@@ -196,12 +196,13 @@ class FitTask(Task):
         import onnx
 
         from leaveout.errors import TrainingError
+        from leaveout.models.onnx.repairs import repair_model
         from leaveout.models.onnx.values import read_parameters
 
         assert block.expected is not None
         parameters = np.empty((len(block.networks), block.expected.size), dtype=np.float32)
         for place, network in enumerate(block.networks):
-            model = onnx.load_from_string(self._network(network, self.seed))
+            model, _ = repair_model(onnx.load_from_string(self._network(network, self.seed)))
             wrong = block.expected.difference(Signature.of(model))
             if wrong is not None:
                 raise TrainingError(
@@ -216,9 +217,10 @@ class FitTask(Task):
     def _parameters(self, network: int) -> NDArray[np.float32]:
         import onnx
 
+        from leaveout.models.onnx.repairs import repair_model
         from leaveout.models.onnx.values import read_parameters
 
-        model = onnx.load_from_string(self._network(network, self.seed))
+        model, _ = repair_model(onnx.load_from_string(self._network(network, self.seed)))
         return flatten_parameters(Signature.of(model).shapes, read_parameters(model))
 
     def _network(self, network: int, seed: int) -> bytes:
