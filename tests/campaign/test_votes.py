@@ -66,7 +66,7 @@ def test_a_collective_attack_that_is_overlooked_is_seen(monkeypatch):
         found = whole(*given)
         return replace(found, units=(), lost=(), upper=0, reason="")
 
-    monkeypatch.setattr("leaveout.verifier.values.votes.accuracy.worst_attack", lazy)
+    monkeypatch.setattr("leaveout.verifier.values.subjects.votes.worst_attack", lazy)
     assert any(each.wrong for each in outcomes(250, vote="dpa"))
 
 
