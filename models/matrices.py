@@ -300,7 +300,8 @@ def _product(second: Sparse, first: Sparse) -> Sparse:
     """Return the product, with an entry wherever one may be, whatever cancels."""
     lengths = np.diff(first.starts)[second.columns]
     ends = np.concatenate([[0], np.cumsum(lengths)])[second.starts]
-    rows, start, parts = len(second.starts) - 1, 0, []
+    rows, start = len(second.starts) - 1, 0
+    parts: list[Sparse] = []
     most = max(1, _TERMS // max(len(first), len(second)))
     while start < rows or not parts:
         stop = max(start + 1, int(np.searchsorted(ends, ends[start] + most, side="right")) - 1)
