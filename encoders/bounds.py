@@ -239,11 +239,11 @@ class _Behind:
                 magnitude(row) @ self._terms[k - 1] + np.abs(total)
             )
         if 0 in coefficients:
-            row = take_rows(coefficients[0], np.arange(len(constant)))
+            row = coefficients[0]
             most = max(most, row.size)
             total = total + self.box.greatest(row)
             error += gamma(2 * row.shape[1] + 8) * (
-                np.abs(row) @ self.sources[0].magnitude + np.abs(total)
+                magnitude(row) @ self.sources[0].magnitude + np.abs(total)
             )
         return np.asarray(total + error), most
 

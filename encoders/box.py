@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from leaveout.arrays import Floats
 from leaveout.errors import SpecError
+from leaveout.models.matrices import Matrix, scale_columns, take_rows
 
 Columns = NDArray[np.int64]
 
@@ -331,13 +332,16 @@ class Box:
             lower[..., fixed] = upper[..., fixed] = points[..., fixed]
         return lower, upper
 
-    def greatest(self, slopes: Floats) -> Floats:
+    def greatest(self, slopes: Matrix) -> Floats:
         """Return the greatest value of linear functions over the set, shape (r, d) to (r,).
 
         Computed as sums of products in float64, not padded for their rounding.
         """
-        ends = np.maximum(slopes, 0.0) * self.upper + np.minimum(slopes, 0.0) * self.lower
         together = [each for each in self.choices if len(each.columns) > 1]
+        if not together:
+            return np.asarray(scale_columns(slopes, self.upper, self.lower).sum(axis=1))
+        slopes = take_rows(slopes, np.arange(slopes.shape[0]))
+        ends = scale_columns(slopes, self.upper, self.lower)
         for each in together:
             ends[:, each.columns] = 0.0
         total = ends.sum(axis=1)

@@ -106,10 +106,11 @@ class Sparse:
 
     @cached_property
     def _reverse(self) -> Sparse:
-        order = np.argsort(self.columns, kind="stable")
-        starts = np.searchsorted(self.columns[order], np.arange(self.width + 1))
-        values = np.ascontiguousarray(self.values[:, order])
-        return Sparse(starts, self.rows[order], values, len(self.starts) - 1)
+        numbers = np.arange(len(self.columns))
+        turned = single(self.starts, self.columns, cast(Floats, numbers), self.width).tocsc()
+        values = np.ascontiguousarray(self.values[:, turned.data])
+        starts, columns = turned.indptr.astype(np.int64), turned.indices.astype(np.int64)
+        return Sparse(starts, columns, values, len(self.starts) - 1)
 
     def astype(self, dtype: type[np.floating[Any]]) -> Sparse:
         """Return the matrices with numbers of another type."""

@@ -140,3 +140,28 @@ def test_layers_that_only_pick_are_kept_as_entries():
     assert isinstance(found, Sparse) and found.size == 1000
     np.testing.assert_array_equal(found.dense(), picks)
     assert isinstance(without_zeros(picks + 1.0), np.ndarray)
+
+
+def test_products_in_blocks_are_products_at_once(monkeypatch):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        second = Sparse.of_taps(rng.integers(-1, 7, (9, 3)), rng.normal(size=(2, 9, 3)), 7)
+        first = Sparse.of_taps(rng.integers(-1, 5, (7, 2)), rng.normal(size=(1, 7, 2)), 5)
+        monkeypatch.setattr(matrices, "_TERMS", 2**22)
+        whole = matrices.compose(second, first)
+        monkeypatch.setattr(matrices, "_TERMS", int(rng.integers(1, 9)))
+        parts = matrices.compose(second, first)
+        assert np.array_equal(whole.starts, parts.starts)
+        assert np.array_equal(whole.columns, parts.columns)
+        assert np.array_equal(whole.values, parts.values)
+        assert np.allclose(whole.dense(), second.dense() @ first.dense())
+
+
+def test_the_transposed_matrix_has_its_entries_in_order():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        matrix = Sparse.of_taps(rng.integers(-1, 7, (9, 3)), rng.normal(size=(2, 9, 3)), 7)
+        turned = matrix.transpose(0, 2, 1)
+        assert np.array_equal(turned.dense(), matrix.dense().transpose(0, 2, 1))
+        for start, stop in zip(turned.starts[:-1], turned.starts[1:], strict=True):
+            assert np.all(np.diff(turned.columns[start:stop]) > 0)
