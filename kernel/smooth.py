@@ -72,8 +72,8 @@ def _cubic(z: float) -> float:
 
 FUNCTIONS = (
     Function("Relu", lambda z: max(z, 0), lambda z: z > 0, None, True, 0.0, 1.0, (0.0, 0.0)),
-    Function("Sigmoid", _sigmoid, _hump, 0.0, True, 0.0, 0.0, (2.0**-21, 0.0)),
-    Function("Tanh", math.tanh, lambda z: 4 * _hump(2 * z), 0.0, True, 1.0, 0.0, (2.0**-20, 0.0)),
+    Function("Sigmoid", _sigmoid, _hump, 0.0, True, 0.0, 0.0, (4e-7, 0.0)),
+    Function("Tanh", math.tanh, lambda z: 4 * _hump(2 * z), 0.0, True, 1.0, 0.0, (7e-7, 0.0)),
     Function(
         "Gelu", lambda z: z * _normal(z),
         lambda z: _normal(z) + z * math.exp(-z * z / 2) / math.sqrt(2 * math.pi),

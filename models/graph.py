@@ -132,6 +132,11 @@ class Stack:
         """Whether any matrix is kept as its entries."""
         return any(isinstance(w, Sparse) for each in self.layers for w in each.weights.values())
 
+    @property
+    def unit(self) -> str:
+        """What its hidden neurons are called."""
+        return "neurons" if self.is_smooth else "ReLUs"
+
     def member(self, index: int) -> Stack:
         """Return the stack of the single network at ``index``."""
         return self.take([index])

@@ -25,7 +25,7 @@ _LONGEST = 30
 """Most characters of a line in a box."""
 _BENT = {
     *("Abs", "Clip", "GlobalMaxPool", "HardSigmoid", "LeakyRelu", "Max", "MaxPool", "Min", "PRelu"),
-    *("ReduceMax", "ReduceMin", "Relu"),
+    *("ReduceMax", "ReduceMin", "Relu", "Elu", "Gelu", "Sigmoid", "Softplus", "Tanh"),
 }
 
 

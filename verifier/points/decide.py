@@ -91,15 +91,18 @@ class Formulas(Engine[FormulaJob]):
     def outline(self, job: FormulaJob) -> Outline:
         """See `Engine.outline`."""
         applied = {
-            (each.name, sum(layer.width for layer in each.network.stack.layers[:-1]))
+            (each.name, stack.unit, sum(layer.width for layer in stack.layers[:-1]))
             for asked in job.questions
             for each in asked.query.applications
+            for stack in (each.network.stack,)
         }
         points = zip(job.points, job.boxes, strict=True)
         cases = sum(len(asked.cases) for asked in job.questions)
         about = {
             "points": ", ".join(f"{name} of {box.dimension:,} features" for name, box in points),
-            "networks": ", ".join(f"{name} ({count:,} ReLUs)" for name, count in sorted(applied)),
+            "networks": ", ".join(
+                f"{name} ({count:,} {unit})" for name, unit, count in sorted(applied)
+            ),
             **({"members": f"{job.members:,}"} if job.members else {}),
             "searches": f"{cases:,}, one for each case that would refute it",
         }

@@ -139,7 +139,7 @@ class Networks(Compared):
         listed = sum(len(each.columns) for each in box.choices)
         return {
             "network": f"{network.source}: {network.inputs:,} inputs, layers of {widths} "
-            f"({sum(layers[:-1]):,} ReLUs), {self.labels} labels",
+            f"({sum(layers[:-1]):,} {network.stack.unit}), {self.labels} labels",
             **(against if self.pair else {"members": f"{source}{members}"}),
             "inputs": f"{network.inputs - listed:,} continuous, {listed:,} listed",
         }
