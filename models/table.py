@@ -277,15 +277,19 @@ F = TypeVar("F", np.float32, np.float64)
 _LARGEST = np.finfo(np.float32).max
 
 
+FILL_OR_DROP = "fill it in, or drop the row"
+
+
 def rows_and_labels(
     source: Path | str,
     names: tuple[str, str],
     X: NDArray[Any],  # shape (rows, features)
     y: NDArray[Any],  # shape (rows,)
     kind: type[F],
+    cure: str = FILL_OR_DROP,
 ) -> tuple[NDArray[F], NDArray[np.int64]]:
     """Return features and labels, or name the unusable row in an error."""
-    values = _features(source, names[0], X, kind)
+    values = _features(source, names[0], X, kind, cure)
     labels = _labels(source, names[1], y)
     if len(values) != len(labels):
         raise TrainingError(
@@ -303,7 +307,9 @@ def same_features(source: Path | str, train: NDArray[Any], test: NDArray[Any]) -
         )
 
 
-def _features(source: Path | str, name: str, raw: NDArray[Any], kind: type[F]) -> NDArray[F]:
+def _features(
+    source: Path | str, name: str, raw: NDArray[Any], kind: type[F], cure: str
+) -> NDArray[F]:
     if raw.ndim != 2 or not raw.shape[1] or raw.dtype.kind not in "fiub":
         raise TrainingError(
             f"{source}: {name!r} is {raw.dtype} of shape {raw.shape}; expected numbers of shape "
@@ -316,7 +322,7 @@ def _features(source: Path | str, name: str, raw: NDArray[Any], kind: type[F]) -
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise TrainingError(
             f"{source}: {name!r} row {row}, column {column} is {raw[row, column]}; expected a "
-            "finite float32; fill it in, or drop the row"
+            f"finite float32; {cure}"
         )
     return values
 

@@ -29,7 +29,7 @@ from leaveout.models.reading import (
     read_table,
     refuse_for_archive,
 )
-from leaveout.models.table import Cells, Table, number, rows_and_labels, same_features
+from leaveout.models.table import FILL_OR_DROP, Cells, Table, number, rows_and_labels, same_features
 from leaveout.models.train.encoding import (
     GAP,
     INDICATED,
@@ -596,7 +596,9 @@ def read_npz(path: Path, label: str | None = None) -> TrainingData:
     )
 
 
-def read_arrays(path: Path, label: str | None, kind: type[F]) -> Arrays[F]:
+def read_arrays(
+    path: Path, label: str | None, kind: type[F], cure: str = FILL_OR_DROP
+) -> Arrays[F]:
     """Read ``X_train, y_train`` (``X_test, y_test``) or ``X, y``, with values unchanged."""
     names = archive_names(path, TrainingError)
     x_name, y_name = ("X_train", "y_train") if "X_train" in names else ("X", "y")
@@ -611,7 +613,7 @@ def read_arrays(path: Path, label: str | None, kind: type[F]) -> Arrays[F]:
             f"{path}: --label {label} is not an array of labels; an NPZ keeps them in "
             f"{y_name!r}: drop --label"
         )
-    X, y = rows_and_labels(path, (x_name, y_name), arrays[0], arrays[1], kind)
+    X, y = rows_and_labels(path, (x_name, y_name), arrays[0], arrays[1], kind, cure)
     if len(X) < 2:
         raise TrainingError(
             f"{path}: {len(X)} rows; expected at least 2, so that one can be left out"
@@ -619,7 +621,9 @@ def read_arrays(path: Path, label: str | None, kind: type[F]) -> Arrays[F]:
     count = _count_labels(path, y_name, y)
     X_test = y_test = None
     if len(arrays) > 2:
-        X_test, y_test = rows_and_labels(path, ("X_test", "y_test"), arrays[2], arrays[3], kind)
+        X_test, y_test = rows_and_labels(
+            path, ("X_test", "y_test"), arrays[2], arrays[3], kind, cure
+        )
         same_features(path, X, X_test)
         if len(y_test) and y_test.max() >= count:
             row = int(np.argmax(y_test >= count))

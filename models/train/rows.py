@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
 from leaveout.models.archive import archive_names, expect_arrays, holds_archive, read_archive
-from leaveout.models.reading import Reading, read_table, refuse_for_archive
-from leaveout.models.table import Table, number
+from leaveout.models.reading import KEEP, Reading, read_table, refuse_for_archive
+from leaveout.models.table import FILL_OR_DROP, Table, number
 from leaveout.models.train.columns import TableColumns
 from leaveout.models.train.data import read_arrays, read_columns, refuse_wrong_names
 from leaveout.models.train.encoding import encode_columns
@@ -70,7 +70,8 @@ def read_rows(
         plain = TableColumns(source=path.name)
         if measured:
             return _measured_arrays(path, plain)
-        found = read_arrays(path, label, np.float64)
+        gap = f", or keep gaps: save it as a CSV and add --missing {KEEP}" * gaps
+        found = read_arrays(path, label, np.float64, FILL_OR_DROP + gap)
         labels = tuple(map(str, range(found.labels)))
         return TableRows(found.X, found.y, labels, plain, found.X_test, found.y_test)
     check = partial(

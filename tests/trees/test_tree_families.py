@@ -95,6 +95,14 @@ def test_a_guard_reveals_no_label_that_a_member_changes(tmp_path, learner):
     assert [subject.leaks.find(x).leak for x in probes[:20]] == leaks[:20].tolist()
 
 
+def test_gaps_in_arrays_name_the_cure(tmp_path):
+    X, y = rows(20)
+    X[3, 1] = np.nan
+    np.savez(tmp_path / "gaps.npz", X=X, y=y)
+    with pytest.raises(TrainingError, match=r"row 3, column 1 is nan.* CSV and add --missing keep"):
+        train_trees(tmp_path / "gaps.npz", tmp_path / "out", workers=1)
+
+
 def test_a_guard_answers_missing_values_where_rows_had_some(tmp_path):
     X, y = rows(80)
     X[::5, 1] = np.nan
