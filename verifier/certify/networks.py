@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.bab.native.kernels import curve_tables as rows_of
 from leaveout.kernel.networks import ABOVE, BELOW, HIGH, LOW, P, Q
 from leaveout.kernel.values import Arrays
 
@@ -26,15 +25,6 @@ _FLAT = 1e-4
 _CANCELLED = 1e-6
 """Slopes whose terms cancel down to this share count as 0."""
 
-
-_CURVES = {
-    "rise": rows_of.UP,
-    "fall": rows_of.DOWN,
-    "rise_d": rows_of.UP_D,
-    "fall_d": rows_of.DOWN_D,
-    "apart": rows_of.APART,
-}
-"""Where the search keeps the slopes of smooth neurons."""
 
 _SETTLED = 1e-5
 """Pairs settled by less than this share of their width are bounded again."""
@@ -73,10 +63,15 @@ def slopes(known: Arrays) -> Arrays:
     }
     if known["kinds"].any():
         # The search's own lines, so that bounds agree; compiled.
+        from leaveout.bab.native.kernels import curve_tables as of
         from leaveout.bab.native.kernels.curves import shapes
 
         bent = shapes(known["kinds"], state, pair=True)
-        for name, row in _CURVES.items():
+        rows_of = {
+            "rise": of.UP, "fall": of.DOWN, "rise_d": of.UP_D, "fall_d": of.DOWN_D,
+            "apart": of.APART,
+        }  # fmt: skip
+        for name, row in rows_of.items():
             value = bent[:, row].astype(found[name].dtype)
             found[name] = np.where(known["kinds"] > 0, value, found[name])
     return found
