@@ -450,3 +450,34 @@ def test_a_guarantee_over_listed_inputs_is_proved_again(tmp_path, monkeypatch, c
     write_question(tmp_path, seed=4, text=f"{head}guarantee g: forall x in X, M in F: {claim}\n")
     assert run(["verify", "test.spec", "--workers", "1", "--evidence", "proof"]) == 0
     assert run(["check", "proof"]) == 0, capsys.readouterr()
+
+
+@pytest.fixture
+def refuted(attested) -> Attested:
+    """Return evidence of a guarantee of one network that has a counter-example."""
+    (attested.folder / "points.spec").write_text(
+        'let N = network("full.onnx")\nlet X = box(0, 1)\n'
+        "guarantee never: forall x in X: score(N, x, 0) - score(N, x, 1) > 1000\n"
+        "find most: greatest b such that forall x in X: score(N, x, 0) - score(N, x, 1) >= b\n"
+    )
+    command = ["verify", "points.spec", "--workers", "1", "--evidence", "proof"]
+    assert run([*command, "--key", "me.key"]) == 1
+    return attested
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("scores", lambda e: e["scores"].update({"N(x)": [s + 0.01 for s in e["scores"]["N(x)"]]})),
+        ("scores", lambda e: e["scores"].update({"N(x)": e["scores"]["N(x)"][:1]})),
+        ("scores", lambda e: e.update(scores={})),
+        ("scores", lambda e: e["scores"].update({"M(x)": e["scores"]["N(x)"]})),
+        ("label", lambda e: e["labels"].update({"N(x)": 1 - e["labels"]["N(x)"]})),
+        ("labels", lambda e: e.update(labels={})),
+    ],
+)
+def test_scores_and_labels_of_an_example_are_those_of_the_network(refuted, capsys, what, change):
+    assert refuted.check() == 0
+    capsys.readouterr()
+    _lie(refuted, lambda result: change(result["results"][0]["example"]))
+    assert f"has {what}" in refused(refuted, capsys)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.bab.attack.counterexamples import ClaimReplayer
+from leaveout.bab.attack.counterexamples import ClaimReplayer, Found
 from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.files.certificate import claim_part
 from leaveout.kernel.claims.check import Checked
@@ -30,7 +31,7 @@ from leaveout.verifier.evidence.certified import (
 )
 from leaveout.verifier.points.job import Asked, FormulaJob, trees_part
 from leaveout.verifier.points.sentences import box_record
-from leaveout.verifier.records import BoxRecord
+from leaveout.verifier.records import BoxRecord, ExampleRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Statement
 
@@ -45,6 +46,7 @@ class PointsCheck(StatementCheck[FormulaJob]):
     def __init__(self, statement: Statement, job: FormulaJob, folder: Path, samples: int) -> None:
         super().__init__(statement, job, folder, samples)
         self._questions = [(each, self._key(self._part(each))) for each in self._asked_cases]
+        self._last: tuple[Result, list[tuple[Asked, Found]]] | None = None
 
     @property
     def _asked_cases(self) -> list[Asked]:
@@ -162,12 +164,14 @@ class PointsCheck(StatementCheck[FormulaJob]):
         return Standing(result, words, proved)
 
     def _example_error(self, result: Result) -> str:
-        """Return how an example differs from what trees answer at its points."""
+        """Return how an example differs from what the models answer at its points."""
         from leaveout.verifier.points.tree_claims import answers_at
 
         example, points = result.example, self._points(result)
+        if example is None or points is None:
+            return ""
         for asked in self._asked_cases:
-            if example is None or points is None or not _names_members(asked, result):
+            if not _names_members(asked, result):
                 continue
             scores, labels = answers_at(asked, points)
             for what, said, own in (
@@ -176,6 +180,10 @@ class PointsCheck(StatementCheck[FormulaJob]):
             ):
                 if said != own:
                     return f"has {what} {said} in its example, but the trees answer {own}"
+        for asked, found in self._replayed(result):
+            names = [each.name for each in asked.query.applications]
+            if wrong := _scores_error(example, dict(zip(names, found.scores, strict=True))):
+                return wrong
         return ""
 
     def _points(self, result: Result) -> list[Floats] | None:
@@ -192,36 +200,66 @@ class PointsCheck(StatementCheck[FormulaJob]):
 
     def _replayed_value(self, result: Result) -> float | None:
         """Return the value of a replayed counter-example, or None."""
+        points = self._points(result)
+        if result.example is None or points is None:
+            return None
+        values = [found.value for _, found in self._replayed(result)]
+        for asked in self._asked_cases:
+            if _names_members(asked, result):
+                values += _replayed_in_trees(asked, self.job, points)
+        return max(values, default=None)
+
+    def _replayed(self, result: Result) -> list[tuple[Asked, Found]]:
+        """Return what networks make of an example, in each case that it is a counter-example of."""
+        if self._last is not None and self._last[0] is result:
+            return self._last[1]
+        self._last = result, list(self._replay(result))
+        return self._last[1]
+
+    def _replay(self, result: Result) -> Iterator[tuple[Asked, Found]]:
         from scipy import sparse
 
-        example, job, points = result.example, self.job, self._points(result)
-        if example is None or points is None:
-            return None
-        values: list[float] = []
+        example, points = result.example, self._points(result)
         for asked in self._asked_cases:
-            if asked.trees:
-                if _names_members(asked, result):
-                    values += _replayed_in_trees(asked, job, points)
+            if example is None or points is None or asked.trees or asked.label != result.label:
                 continue
             chosen = {name: index for name, index, _ in asked.members}
-            shared = [(name, len(family)) for name, family in asked.shared]
-            if asked.label != result.label or any(
-                example.members.get(name) != index for name, index in chosen.items()
-            ):
+            if any(example.members.get(name) != index for name, index in chosen.items()):
                 continue
             member = 0
-            if shared:
-                ((name, count),) = shared
+            if asked.shared:
+                ((name, family),) = asked.shared
                 member = example.members.get(name, -1)
-                if not 0 <= member < count:
+                if not 0 <= member < len(family):
                     continue
             claim = join_claim(asked.query, asked.cases)
             matrix = sparse.vstack([point[0] for point in claim.joint.points], format="csc")
             place = sparse.linalg.spsolve(matrix, np.concatenate(points))
             replayer = ClaimReplayer(claim)
-            found = [replayer.replay(place, case, member) for case in range(len(claim.cases))]
-            values += [each.value for each in found if each is not None]
-        return max(values, default=None)
+            found = (replayer.replay(place, case, member) for case in range(len(claim.cases)))
+            yield from ((asked, each) for each in found if each is not None)
+
+
+_NEAR = 1e-4
+"""Scores differ by no more, relative to the largest, where sums are in another order."""
+
+
+def _scores_error(example: ExampleRecord, own: Mapping[str, NDArray[np.floating]]) -> str:
+    """Return how an example's scores and labels differ from those of networks at its points."""
+    for what, said in (("scores", example.scores), ("labels", example.labels)):
+        if said.keys() != own.keys():
+            return (
+                f"has {what} of {', '.join(said) or 'nothing'}; expected those of {', '.join(own)}"
+            )
+    for name, found in own.items():
+        scores, stated = found.astype(np.float64), np.array(example.scores[name])
+        near = _NEAR * (1.0 + float(np.abs(scores).max()))
+        if stated.shape != scores.shape or not (np.abs(stated - scores) <= near).all():
+            return f"has scores {stated.tolist()} of {name}, which answers {scores.tolist()}"
+        label = example.labels[name]
+        if not 0 <= label < len(scores) or scores[label] < scores.max() - 2 * near:
+            return f"has label {label} of {name}, which answers {int(scores.argmax())}"
+    return ""
 
 
 def _names_members(asked: Asked, result: Result) -> bool:
