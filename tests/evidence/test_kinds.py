@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from leaveout.verifier.cli.app import run
 
 from support.files import BOUND, write_question
 from support.forest_files import SPEC, write_forests
+from support.one_operator import one
 
 POINTS = """
 find most: greatest b such that forall x in X: score(N, x, 0) - score(N, x, 1) >= b
@@ -56,6 +59,17 @@ def test_points(here, capsys, snapshot):
     assert said["never"] == snapshot
     assert said["most"] == snapshot
     assert said["least_most"] == snapshot
+
+
+def test_networks_without_hidden_neurons(here, capsys):
+    weights = np.array([[1.0, -0.5], [0.25, 2.0], [0.5, 0.0]], np.float32)
+    onnx.save(one("MatMul", {"W": weights}), here / "full.onnx")
+    (here / "s.spec").write_text(
+        'let N = network("full.onnx")\nlet X = box(0, 1)\n' + POINTS.partition("find each")[0]
+    )
+    said = told(capsys, here, 0)
+    assert set(said) == {"most", "least_most"}
+    assert all("proved again" in text for text in said.values())
 
 
 def test_deletions_services_and_audits(here, capsys, snapshot):

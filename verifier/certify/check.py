@@ -275,8 +275,9 @@ class _Answers:
         part = read.tree(topic.name, leaks=leaks)
         if leaks:
             part = leak_tree(part, facts["label"], facts["labels"])
-        used = self._used
-        own = None if used is None else used.setdefault(topic.name, Used.of(len(part)))
+        own = None
+        if self._used is not None:
+            own = self._used.setdefault(topic.name, Used.of(len(part), facts["hidden"]))
         return TreeAnswers(part, facts["members"], facts["hidden"], own)
 
 

@@ -28,9 +28,9 @@ class Used:
     """By leaf, the neurons whose multipliers are needed."""
 
     @staticmethod
-    def of(nodes: int) -> Used:
-        """Return that of a check that has not begun."""
-        return Used(np.zeros(nodes, bool))
+    def of(nodes: int, hidden: int) -> Used:
+        """Return that of a check that has not begun; without hidden neurons all nodes are kept."""
+        return Used(np.full(nodes, hidden == 0))
 
 
 class TreeAnswers:
