@@ -26,6 +26,9 @@ _SHARE = 0.25
 _ANALYSED = 0.75
 """Share of it after which rounding that is not known counts as without bound."""
 
+_EASY = 2**20
+"""Networks with fewer numbers, those of members included, are analysed however late it is."""
+
 _FOLDED = 2.0**-27
 """Allowed effect on a form of folding networks in float64, relative to that of float32."""
 
@@ -187,6 +190,8 @@ class FormErrors:
             whole = boxes is None and member is None
             known = hidden[a] if hidden is not None else self.bounds[a] if whole else None
             deadline = self._analysing if boxes is None else self._deadline
+            if boxes is None and self.applied[a].size < _EASY:
+                deadline = NEVER
             try:
                 found = self.applied[a].rounding(box, member, known, deadline)
                 total[asked] += found.of_forms(row[asked])

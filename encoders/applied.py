@@ -76,6 +76,14 @@ class Applied:
             return None
         return rows_of(self.network.stack, exact_layers(self.evaluation()))
 
+    @property
+    def size(self) -> int:
+        """How many numbers the network has, or all members together."""
+        own = sum(
+            each.size for layer in self.network.stack.layers for each in layer.weights.values()
+        )
+        return own * (1 if self.members is None else len(self.members))
+
     def evaluation(self, member: int | None = None, deadline: Deadline = NEVER) -> Evaluation:
         """Return the products and sums that a runtime computes, by a deadline or not at all."""
         found = self._evaluations.get(member)

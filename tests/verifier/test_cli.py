@@ -111,7 +111,7 @@ def _empty_family(folder: Path) -> None:
 
 HEAD = BOUND[: BOUND.index("find")]
 CLAIM = "guarantee g: forall x in X: score(N, x, 0) <= 1e6\n"
-TANH = networks.model([helper.make_node("Tanh", ["x"], ["y"])], {}, ["n", 3], ["n", 3])
+SINE = networks.model([helper.make_node("Sin", ["x"], ["y"])], {}, ["n", 3], ["n", 3])
 NAN = networks.model(
     [helper.make_node("MatMul", ["x", "W"], ["y"])],
     {"W": np.full((3, 2), np.nan, np.float32)},
@@ -124,9 +124,9 @@ BAD_INPUT = {
     "missing family": (_spec("family.npz", "famly.npz"), [], "famly.npz: no such file"),
     "not ONNX": (_not_onnx, [], "full.onnx: not a valid ONNX model"),
     "unsupported operator": (
-        _network(TANH),
+        _network(SINE),
         [],
-        "(Tanh): not supported: it is not piecewise linear",
+        "(Sin): not supported: of smooth functions, only",
     ),
     "NaN weights": (_network(NAN), [], "initialiser 'W' contains NaN"),
     "member of another shape": (

@@ -180,7 +180,7 @@ class PointsCheck(StatementCheck[FormulaJob]):
             ):
                 if said != own:
                     return f"has {what} {said} in its example, but the trees answer {own}"
-        for asked, found in self._replayed(result):
+        for asked, found in self._known_replay(result):
             names = [each.name for each in asked.query.applications]
             if wrong := _scores_error(example, dict(zip(names, found.scores, strict=True))):
                 return wrong
@@ -203,13 +203,13 @@ class PointsCheck(StatementCheck[FormulaJob]):
         points = self._points(result)
         if result.example is None or points is None:
             return None
-        values = [found.value for _, found in self._replayed(result)]
+        values = [found.value for _, found in self._known_replay(result)]
         for asked in self._asked_cases:
             if _names_members(asked, result):
                 values += _replayed_in_trees(asked, self.job, points)
         return max(values, default=None)
 
-    def _replayed(self, result: Result) -> list[tuple[Asked, Found]]:
+    def _known_replay(self, result: Result) -> list[tuple[Asked, Found]]:
         """Return what networks make of an example, in each case that it is a counter-example of."""
         if self._last is not None and self._last[0] is result:
             return self._last[1]
