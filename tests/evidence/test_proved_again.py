@@ -481,3 +481,9 @@ def test_scores_and_labels_of_an_example_are_those_of_the_network(refuted, capsy
     capsys.readouterr()
     _lie(refuted, lambda result: change(result["results"][0]["example"]))
     assert f"has {what}" in refused(refuted, capsys)
+
+
+def test_a_find_over_points_cannot_be_refuted(refuted, capsys):
+    _lie(refuted, lambda result: result["results"][1].update(verdict="refuted"))
+    capsys.readouterr()
+    assert "it is a find" in refused(refuted, capsys)

@@ -45,13 +45,13 @@ def found(value):
     ],
 )
 def test_bounds_suffice_only_where_they_answer_what_is_asked(asked, best, upper, rounding, met):
-    assert asked.is_met(best, upper, rounding, at=asked.floor) is met
+    assert asked.is_met(best, upper, lambda: rounding, at=asked.floor) is met
 
 
 @pytest.mark.parametrize("lower", [0.0, 0.3, 7.0])
 def test_what_is_bounded_by_the_target_is_settled(lower):
     for asked in (criterion(), criterion(0.5), criterion(gap=0.0)):
-        assert asked.is_met(found(lower), asked.target(lower), 0.0, at=asked.cut)
+        assert asked.is_met(found(lower), asked.target(lower), lambda: 0.0, at=asked.cut)
     assert criterion(0.5, decide=True).target(lower) == 0.5
 
 
@@ -62,4 +62,4 @@ def test_a_bound_below_every_goal_says_that_there_is_none():
         0.25,
     )
     asked = criterion(-math.inf, least=-math.inf)
-    assert asked.is_met(None, -1e300, 0.0, at=-math.inf)
+    assert asked.is_met(None, -1e300, lambda: 0.0, at=-math.inf)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -167,6 +167,9 @@ class StatementCheck(ABC, Generic[J]):
         """Whether each label has a separate result."""
         return isinstance(self.statement, Find) and self.statement.per_label
 
+    refutes_finds: ClassVar[bool] = False
+    """Whether a find may have no value at all."""
+
     def other_results(self, results: Sequence[Result]) -> str:
         """Return how results differ from the statement; empty if they do not."""
         labels = [each.label for each in results]
@@ -176,6 +179,8 @@ class StatementCheck(ABC, Generic[J]):
             return f"has results for labels {labels}, the specification asks for one result"
         box, members = self.facts
         for each in results:
+            if each.kind == "find" and each.verdict == "refuted" and not self.refutes_finds:
+                return "is refuted in the results, but it is a find, which has bounds"
             if each.members != members:
                 return f"is about {each.members:,} members in the results, but {members:,} are read"
             if each.box != box:
@@ -474,6 +479,8 @@ class _Samples(LeakCheck[SampledJob]):
 
 class _Values(StatementCheck[ValueJob]):
     """A claim about values of functions."""
+
+    refutes_finds = True
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
