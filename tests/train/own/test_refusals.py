@@ -268,7 +268,7 @@ def modules(torch):
         (Deciding(3, 3), "a row's scores depend on the other rows in its batch"),
         (Flat(3, 3), "expected (2, 3)"),
         (diverged, "'weight' has weights that are not finite: training diverged"),
-        (nn.Sequential(nn.Linear(3, 3), nn.Softsign()), "Softsign"),
+        (nn.Sequential(nn.Linear(3, 3), nn.Softsign()), "divides data by data"),
         (nn.Linear, "fit returned a type"),
     ]
 
