@@ -322,7 +322,7 @@ def _features(
         row, column = (int(i) for i in np.argwhere(wrong)[0])
         raise TrainingError(
             f"{source}: {name!r} row {row}, column {column} is {raw[row, column]}; expected a "
-            f"finite float32; {cure}"
+            f"finite float32; {cure if np.isnan(values[row, column]) else FILL_OR_DROP}"
         )
     return values
 
