@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from leaveout.bab import joint_claim
 from leaveout.bab.joint_claim import FormErrors
 from leaveout.deadline import Deadline, OverdueError
 from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
@@ -30,14 +31,20 @@ def test_the_rounding_analysis_ends_at_the_deadline():
         rounding_error(found, network_bounds(network.stack, BOX), BOX, LATE)
 
 
-def test_rounding_that_is_not_known_in_time_is_without_bound():
+@pytest.fixture
+def large(monkeypatch):
+    """Have every network be one whose analysis takes long."""
+    monkeypatch.setattr(joint_claim, "_EASY", 0)
+
+
+def test_rounding_that_is_not_known_in_time_is_without_bound(large):
     query = Query((BOX,), (Application(read(), 0),), ())
     form = Form((), ((0, 0, 1.0),), 0.0)
     assert FormErrors(query, LATE).over([form]).tolist() == [np.inf]
     assert np.isfinite(FormErrors(query).over([form])).all()
 
 
-def test_without_time_nothing_is_proved():
+def test_without_time_nothing_is_proved(large):
     form = Form((), ((0, 0, -1.0),), 1e3)
     query = Query((BOX,), (Application(read(), 0),), (), worst=form)
     cases = Query((BOX,), (Application(read(), 0),), ((),), worst=form)
@@ -45,3 +52,9 @@ def test_without_time_nothing_is_proved():
     found = decide(cases, seconds=1e-9)
     assert found.verdict == "unknown"
     assert found.upper == np.inf
+
+
+def test_a_small_network_is_analysed_however_late_it_is():
+    query = Query((BOX,), (Application(read(), 0),), ())
+    form = Form((), ((0, 0, 1.0),), 0.0)
+    assert FormErrors(query, LATE).over([form]) == FormErrors(query).over([form])

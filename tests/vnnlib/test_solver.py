@@ -95,7 +95,7 @@ def read_back(lines):
 
 
 def test_a_counter_example_holds_all_that_is_declared_in_order(folder, capsys):
-    assert run_solver(["verify", "sat.vnnlib", "--network", "f=net.onnx", "--timeout", "60"]) == 0
+    assert run_solver(["verify", "sat.vnnlib", "--network", "f=net.onnx"]) == 0
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == "sat"
     found = read_back(lines)
