@@ -91,7 +91,7 @@ def _guard() -> None:
     from leaveout.encoders import Box
     from leaveout.verifier.guard.coarse import CoarseCopy
     from leaveout.verifier.guard.margins import MarginBounds
-    from leaveout.verifier.guard.packing import Packed, find_leak, screen
+    from leaveout.verifier.guard.packing import STRAIGHT, Packed, find_leak, screen
 
     x, bounds, members = np.zeros(1, np.float32), np.zeros(1), np.arange(2)
     screen(x, bounds, bounds)
@@ -99,11 +99,12 @@ def _guard() -> None:
     plan = np.array([[0, 0, 1, 1, 2, 0, 1, 0]], np.int64)
     for kind in (np.float32, np.float64):
         numbers, own = np.zeros((2, 2), kind), np.zeros(2)
-        packed = Packed(numbers, numbers, own, own, plan, 3)
+        packed = Packed(numbers, numbers, own, own, plan, 3, STRAIGHT, np.array([[1.0, 0.0]]))
         margins = MarginBounds(packed, Box(bounds, bounds + 1), np.zeros((2, 2)), 0.0)
         margins.open(x, 0, 0.0, everyone=True)
         CoarseCopy.of(packed, members).at(x, 0, 2, 0.0).open(members)
-        find_leak(numbers, numbers, plan, 2, np.zeros(3), x, 0, members, 0.0, members.copy())
+        room, close = np.zeros(3), members.copy()
+        find_leak(numbers, numbers, plan, STRAIGHT, 2, room, x, 0, members, 0.0, close)
 
 
 def _forest_guard() -> None:

@@ -41,9 +41,11 @@ def expect_sound(instance, points):
     return needless / max(clear, 1)
 
 
-@pytest.mark.parametrize("kind", sorted(networks.ALL))
+@pytest.mark.parametrize("kind", [*sorted(networks.ALL), "smooth"])
 def test_nobody_that_disagrees_is_closed(kind):
-    instance = question(networks.ALL[kind](np.random.default_rng(3)), 4, 90, (0.0, 1e-3, 0.02, 0.1))
+    instance = question(
+        getattr(networks, kind)(np.random.default_rng(3)), 4, 90, (0.0, 1e-3, 0.02, 0.1)
+    )
     points = np.random.default_rng(1).random((40, instance.network.inputs)).astype(np.float32)
     assert expect_sound(instance, points) < 0.5
 
@@ -99,7 +101,7 @@ def test_members_that_float32_does_not_hold(number):
 @pytest.mark.parametrize("kind", ["dense", "residual", "convolution_2d"])
 def test_what_is_said_of_copies_bounds_how_far_members_are(kind):
     crowd, copy = copied(
-        question(networks.ALL[kind](np.random.default_rng(1)), 7, 60, (0.0, 1e-3, 0.02))
+        question(getattr(networks, kind)(np.random.default_rng(1)), 7, 60, (0.0, 1e-3, 0.02))
     )
     layout, own = Layout.of(crowd.packed_members), crowd.packed_members.own
     assert (copy.order[copy.places] == np.arange(60)).all()
@@ -139,7 +141,9 @@ def test_members_close_to_the_error_on_either_side():
 )
 def test_exactly_the_leaks_are_found_by_way_of_copies(kind, far, tmp_path, monkeypatch):
     monkeypatch.setattr(agreement, "_ALONE", 4)
-    instance = question(networks.ALL[kind](np.random.default_rng(3)), 1, 50, (0.0, far / 10, far))
+    instance = question(
+        getattr(networks, kind)(np.random.default_rng(3)), 1, 50, (0.0, far / 10, far)
+    )
     bounds = ProvedBounds.of(instance, [None] * instance.labels)
     bounds = dataclasses.replace(bounds, upper=unbounded(instance))
     test = LeakTest(instance, bounds, local=True)

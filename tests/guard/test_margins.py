@@ -9,13 +9,14 @@ from onnx import numpy_helper
 from leaveout.bab import make_instance
 from leaveout.encoders import Box
 from leaveout.encoders.applied import Applied
+from leaveout.kernel.smooth import FUNCTIONS, KIND
 from leaveout.models import Family
 from leaveout.models.onnx.file import network_from
 from leaveout.verifier.guard.access import ProvedBounds
 from leaveout.verifier.guard.inputs import LeakFinder
 from leaveout.verifier.guard.leaks import Crowd, LeakTest
 from leaveout.verifier.guard.margins import MarginBounds, summarise
-from leaveout.verifier.guard.packing import Layout
+from leaveout.verifier.guard.packing import CURVATURE, STEEPEST, Layout
 
 from support import networks
 from support.guards import Served
@@ -40,9 +41,9 @@ def expect_sound(instance, points):
     return needless / max(clear, 1)
 
 
-@pytest.mark.parametrize("kind", sorted(networks.ALL))
+@pytest.mark.parametrize("kind", [*sorted(networks.ALL), "smooth"])
 def test_no_dissenter_is_left_out(kind):
-    model = networks.ALL[kind](np.random.default_rng(3))
+    model = getattr(networks, kind)(np.random.default_rng(3))
     near, far = question(model, 4, 90, FACTORS[:4]), question(model, 4, 90, (0.0, 0.02, 0.1))
     points = np.random.default_rng(1).random((40, near.network.inputs)).astype(np.float32)
     assert expect_sound(near, points) < 0.9
@@ -137,10 +138,15 @@ Single.__abstractmethods__ = frozenset()
 
 @pytest.mark.parametrize(
     ("kind", "useless", "far"),
-    [("dense", True, 0.3), ("residual", False, 0.03), ("convolution_2d", True, 0.03)],
+    [
+        ("dense", True, 0.3),
+        ("residual", False, 0.03),
+        ("convolution_2d", True, 0.03),
+        ("smooth", True, 0.5),
+    ],
 )
 def test_exactly_the_leaks_are_found_singly_and_together(kind, useless, far, tmp_path):
-    model = networks.ALL[kind](np.random.default_rng(3))
+    model = getattr(networks, kind)(np.random.default_rng(3))
     instance = question(model, 1, 50, (0.0, far / 10, far))
     bounds = ProvedBounds.of(instance, [None] * instance.labels)
     if useless:
@@ -154,6 +160,18 @@ def test_exactly_the_leaks_are_found_singly_and_together(kind, useless, far, tmp
         assert [each.label for each in findings] == labels.tolist()
         assert [each.leak for each in findings] == leaks.tolist()
     assert test.find(points[0]) == findings[0]
+
+
+@pytest.mark.parametrize("name", sorted(set(KIND) - {"Relu"}))
+def test_slopes_and_second_derivatives_of_smooth_activations_are_bounded(name):
+    instance = question(networks.smooth(np.random.default_rng(0)), 0, 2)
+    _, _, data = Crowd(instance).packed_members.curves
+    own = FUNCTIONS[KIND[name]]
+    z = np.linspace(-9, 9, 100_001)
+    slopes = np.array([own.slope(each) for each in z])
+    bends = np.abs(np.diff(slopes)) / np.diff(z)
+    assert np.abs(slopes).max() <= data[KIND[name], STEEPEST] <= np.abs(slopes).max() + 1e-3
+    assert bends.max() <= data[KIND[name], CURVATURE] <= bends.max() + 0.1
 
 
 def test_a_product_beyond_float32_closes_nobody():

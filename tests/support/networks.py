@@ -88,6 +88,29 @@ def residual(rng: np.random.Generator) -> onnx.ModelProto:
     return model(nodes, c, ["n", 3], ["n", 2])
 
 
+def smooth(rng: np.random.Generator) -> onnx.ModelProto:
+    """GELU around a residual addition, then Tanh and ReLU side by side, and SiLU as two nodes."""
+    c = {"A": _random(rng, 3, 4), "B": _random(rng, 3, 4), "C": _random(rng, 3, 3)}
+    nodes = [
+        helper.make_node("Gemm", ["x", "C"], ["a"]),
+        helper.make_node("Gelu", ["a"], ["b"]),
+        helper.make_node("Add", ["b", "x"], ["c"]),
+        helper.make_node("Gemm", ["c", "A"], ["d"]),
+        helper.make_node("Gemm", ["c", "B"], ["e"]),
+        helper.make_node("Tanh", ["d"], ["f"]),
+        helper.make_node("Relu", ["e"], ["g"]),
+        helper.make_node("Concat", ["f", "g"], ["h"], axis=1),
+        helper.make_node("Gemm", ["h", "D"], ["i"]),
+        helper.make_node("Sigmoid", ["i"], ["j"]),
+        helper.make_node("Mul", ["i", "j"], ["k"]),
+        helper.make_node("Gemm", ["k", "E"], ["y"]),
+    ]
+    c |= {"D": _random(rng, 8, 3), "E": _random(rng, 3, 2)}
+    found = model(nodes, c, ["n", 3], ["n", 2])
+    found.opset_import[0].version = 20
+    return found
+
+
 def convolution_1d(rng: np.random.Generator) -> onnx.ModelProto:
     """The paper's small CNN in shape: Unsqueeze, two 1x3 convolutions, dense, dense."""
     c = {

@@ -7,10 +7,9 @@ from onnx import helper
 
 import leaveout
 from leaveout.bab import LucidOptions, search
-from leaveout.errors import GuardError, SolverError
+from leaveout.errors import SolverError
 from leaveout.models import load_network
 from leaveout.verifier.cli.app import run
-from leaveout.verifier.guard.packing import pack
 
 from attacks.questions import instance_of
 from support import networks
@@ -98,8 +97,6 @@ def test_what_bounds_relus_alone_refuses_in_a_line(tmp_path, monkeypatch):
     instance = instance_of(members("Tanh"))
     with pytest.raises(SolverError, match="use --engine native"):
         search(instance, 0, LucidOptions())
-    with pytest.raises(GuardError, match="train with ReLU"):
-        pack(instance)
     model, _ = smooth(np.random.default_rng(5), "Tanh")
     onnx.save(model, tmp_path / "n.onnx")
     (tmp_path / "claims.spec").write_text(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
 from leaveout.compiling import cached_njit
-from leaveout.verifier.guard.packing import Layout, Packed, add_product, round_up
+from leaveout.verifier.guard.packing import Curves, Layout, Packed, activate, add_product, round_up
 
 Ints = NDArray[np.int64]
 
@@ -35,6 +35,8 @@ def input_sums(
 @cached_njit(nogil=True)
 def open_coarsely(
     plan: Ints,
+    curves: Curves,
+    spread: Floats,
     weights: Floats,
     biases: Floats,
     numbers: NDArray[np.int8],
@@ -81,8 +83,8 @@ def open_coarsely(
                 scale, length = np.float64(sizes[place, layer, 0]), 0.0
                 for i in range(width):
                     total[i] += scale * change[i]
-                    if plan[step, 7]:
-                        total[i] = max(total[i], 0.0)
+                activate(total, out, plan[step, 7], curves)
+                for i in range(width):
                     length += total[i] * total[i]
                 lengths[layer + 1] = length
         for k in range(layers):
@@ -96,6 +98,7 @@ def open_coarsely(
             before = np.sqrt(before)
             off, moved = sizes[place, k, 1], sizes[place, k, 2]
             apart[k] = off * (np.sqrt(read) + before) + moved * before + passed
+            apart[k] = spread[k, 0] * apart[k] + spread[k, 1]
         best = -np.inf
         for c in range(labels):
             if c != label:
@@ -196,8 +199,8 @@ class CoarseInput:
         copy, packed, places = self.copy, self.copy.packed, self.copy.places[members]
         left = np.empty(len(members), np.int64)
         count = open_coarsely(
-            packed.plan, packed.own_weights, packed.own_biases, copy.numbers, copy.sizes,
-            copy.reads, copy.spectral, self.x, self.sums, self.label, self.labels, _MARGIN,
-            self.error, places, left,
+            packed.plan, packed.curves, packed.spread, packed.own_weights, packed.own_biases,
+            copy.numbers, copy.sizes, copy.reads, copy.spectral, self.x, self.sums, self.label,
+            self.labels, _MARGIN, self.error, places, left,
         )  # fmt: skip
         return copy.order[left[:count]]

@@ -38,6 +38,15 @@ _SPARE = 1e-6
 """Share added to what float32 may lose, for what float64 loses."""
 
 
+def _doubt(instance: Instance) -> float:
+    """Return how many times float32's error a score may be off.
+
+    The error that is charged for smooth activations is more than that of their tables, which are
+    evaluated here; so both together are at most twice that.
+    """
+    return 2.0 if instance.network.stack.is_smooth else 1.0
+
+
 class Crowd:
     """All members of a family, asked whether they agree on an input.
 
@@ -49,7 +58,9 @@ class Crowd:
         self._instance = instance
         self._labels = instance.labels
         scale = float(instance.pair.hyper[-1].magnitude.max())
-        self._margin = instance.member_error * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale)
+        self._doubt = _doubt(instance)
+        self._margin = self._doubt * instance.member_error * (1.0 + _SPARE)
+        self._margin += _ROUNDING * (1.0 + scale)
         # Reads every member: here, or the first input near a tie would take longer than others.
         self._evaluation = instance.others.evaluation()
         self._suspects: dict[int, tuple[int, ...]] = {}
@@ -169,7 +180,7 @@ class Crowd:
         close = np.empty(len(members), np.int64)
         room = np.empty(packed.values)
         found, undecided = find_leak(
-            packed.weights, packed.biases, packed.plan, self._labels, room,
+            packed.weights, packed.biases, packed.plan, packed.curves, self._labels, room,
             x, label, members, margin, close,
         )  # fmt: skip
         return int(found), close[:undecided]
@@ -201,13 +212,13 @@ class Crowd:
         """Bound the float32 rounding of these members' margins at this input."""
         bounds = []
         for layer in activations:
-            padding = _ROUNDING * (1.0 + np.abs(layer).max())
+            padding = (_ROUNDING if self._doubt == 1.0 else _SPARE) * (1.0 + np.abs(layer).max())
             low, high = layer.min(axis=(0, 1)) - padding, layer.max(axis=(0, 1)) + padding
             bounds.append(Interval(low, high))
         at = x.astype(np.float64)
         local = rounding_error(self._evaluation, bounds, Box(at, at)).of_confidence()
         scale = max(float(np.abs(layer).max()) for layer in activations)
-        return min(local * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale), self._margin)
+        return min(self._doubt * local * (1.0 + _SPARE) + _ROUNDING * (1.0 + scale), self._margin)
 
 
 def _margins(scores: Floats, labels: NDArray[np.int64]) -> Floats:
@@ -233,7 +244,7 @@ class LeakTest(LeakFinder):
         self._upper = bounds.upper
         self._thresholds: list[float] = bounds.thresholds.tolist()
         scale = float(max(each.magnitude.max() for each in instance.bounds))
-        self._error = instance.network_error + _ROUNDING * (1.0 + scale)
+        self._error = _doubt(instance) * instance.network_error + _ROUNDING * (1.0 + scale)
         self._margins = (
             MarginBounds(self._crowd.packed_members, instance.box, bounds.upper, self._crowd.error)
             if local

@@ -9,10 +9,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
+from leaveout.bab.native.kernels.curves import curve
 from leaveout.compiling import cached_njit
 from leaveout.encoders import Box
 from leaveout.encoders.interval import gamma
-from leaveout.verifier.guard.packing import Layout, Packed, add_product, round_up
+from leaveout.kernel.smooth import SLOPE, VALUE
+from leaveout.verifier.guard.packing import (
+    CURVATURE,
+    MIXED,
+    Curves,
+    Layout,
+    Packed,
+    activate,
+    add_product,
+    round_up,
+)
 
 Number = TypeVar("Number", np.float32, np.float64)
 
@@ -156,12 +167,21 @@ Ints = NDArray[np.int64]
 LEVELS = 8
 """Multipliers that are tried to bound what changes of phase may cost; see `slopes`."""
 
+_FINE = 2.0**-10
+"""The change at which what a table's slope is off by costs least."""
+
 
 @cached_njit(nogil=True)
 def trace(
-    plan: Ints, weights: Floats, biases: Floats, x: Singles, before: Floats, after: Floats
+    plan: Ints,
+    curves: Curves,
+    weights: Floats,
+    biases: Floats,
+    x: Singles,
+    before: Floats,
+    after: Floats,
 ) -> None:
-    """Evaluate N: all layers' values before and after their ReLU, input first in both."""
+    """Evaluate N: all layers' values before and after activation, input first in both."""
     rows = np.empty(len(before), np.int64)
     for j in range(len(x)):
         before[j] = after[j] = x[j]
@@ -174,14 +194,14 @@ def trace(
             sums[:] = biases[plan[step, 5] : plan[step, 5] + width]
         add_product(after[first : first + inputs], weights, at, sums, rows)
         if plan[step, 6]:
-            hidden = plan[step, 7] != 0
-            for i in range(width):
-                after[out + i] = max(sums[i], 0.0) if hidden else sums[i]
+            after[out : out + width] = sums
+            activate(after[out : out + width], out, plan[step, 7], curves)
 
 
 @cached_njit(nogil=True)
 def slopes(
     plan: Ints,
+    curves: Curves,
     weights: Floats,
     before: Floats,
     after: Floats,
@@ -208,9 +228,16 @@ def slopes(
             layer -= 1
             phases[layer] = 0.0
             if plan[step, 7]:
-                _phases(own, before[out : out + width], reach[layer], phases[layer])
+                given = before[out : out + width]
+                smooth = plan[step, 7] == MIXED
+                kinds = curves[0][out : out + width] if smooth else curves[0]
+                _phases(own, given, kinds, reach[layer], phases[layer])
+                if smooth:
+                    _bends(own, kinds, curves, phases[layer])
                 for i in range(width):
-                    if not before[out + i] > 0.0:
+                    if smooth and kinds[i] > 0:
+                        own[i] *= curve(curves[1], curves[2], kinds[i], given[i])[1]
+                    elif not given[i] > 0.0:
                         own[i] = 0.0
             total = 0.0
             for i in range(width):
@@ -229,10 +256,14 @@ def slopes(
 
 
 @cached_njit(nogil=True)
-def _phases(slope: Floats, values: Floats, reach: Floats, phases: Floats) -> None:
+def _phases(
+    slope: Floats, values: Floats, kinds: NDArray[np.int8], reach: Floats, phases: Floats
+) -> None:
+    """Bound what ReLUs' changes of phase may cost; kinds, if any, tell which are ReLUs."""
     steepest = total = 0.0
+    relus = len(kinds) == 0
     for i in range(len(slope)):
-        if slope[i] < 0.0:
+        if slope[i] < 0.0 and (relus or kinds[i] == 0):
             steepest = max(steepest, -slope[i])
             total += slope[i] * slope[i]
     if not steepest > 0.0:
@@ -248,11 +279,29 @@ def _phases(slope: Floats, values: Floats, reach: Floats, phases: Floats) -> Non
             continue
         rest = 0.0
         for i in range(len(slope)):
-            if slope[i] < 0.0:
+            if slope[i] < 0.0 and (relus or kinds[i] == 0):
                 gained = slope[i] * slope[i] / (2.0 * factor) * (1.0 + 1e-12)
                 rest += max(0.0, gained + slope[i] * abs(values[i]) * (1.0 - 1e-12))
         phases[level, 0] = factor * (1.0 + 1e-12)
         phases[level, 1] = rest * (1.0 + 1e-12)
+
+
+@cached_njit(nogil=True)
+def _bends(slope: Floats, kinds: NDArray[np.int8], curves: Curves, phases: Floats) -> None:
+    """Add what smooth neurons may lose, beyond their tangents, to what ReLUs may.
+
+    A change of d loses at most ``C d^2 / 2``, C being the largest second derivative. A table's
+    slope is off by up to SLOPE, and ``SLOPE |d| <= SLOPE (d^2 / e + e) / 2`` for any e.
+    """
+    steepest = rest = 0.0
+    for i in range(len(slope)):
+        if kinds[i] > 0:
+            bend = curves[2][kinds[i], CURVATURE] + SLOPE / _FINE
+            steepest = max(steepest, abs(slope[i]) * bend * (1.0 + 1e-12))
+            rest += abs(slope[i]) * (VALUE + 0.5 * SLOPE * _FINE) * (1.0 + 1e-12)
+    for level in range(len(phases)):
+        phases[level, 0] = max(phases[level, 0], steepest)
+        phases[level, 1] += rest * (1.0 + 1e-9)
 
 
 @cached_njit(nogil=True)
@@ -277,7 +326,13 @@ def gradient(
 
 @cached_njit(nogil=True)
 def _margin_loss(
-    norms: Singles, sources: Ints, spectral: Floats, lengths: Floats, phases: Floats, moved: Floats
+    norms: Singles,
+    sources: Ints,
+    spectral: Floats,
+    spread: Floats,
+    lengths: Floats,
+    phases: Floats,
+    moved: Floats,
 ) -> tuple[float, float]:
     """Bound how much of N's margin a member loses: to first order, and beyond."""
     first = beyond = 0.0
@@ -299,6 +354,7 @@ def _margin_loss(
             for level in range(phases.shape[1]):
                 least = min(least, phases[k, level, 0] * half + phases[k, level, 1])
             beyond += least
+            moved[k] = spread[k, 0] * moved[k] + spread[k, 1]
     return first * (1.0 + 1e-9), beyond * (1.0 + 1e-9)
 
 
@@ -310,6 +366,7 @@ def open_groups(
     upper: Floats,  # shape (blocks or groups,)
     sources: Ints,
     spectral: Floats,
+    spread: Floats,
     lengths: Floats,
     phases: Floats,
     margin: float,
@@ -323,13 +380,17 @@ def open_groups(
     for block in range(len(blocks)):
         if block_upper[block] < confidence:
             continue
-        first, beyond = _margin_loss(blocks[block], sources, spectral, lengths, phases, moved)
+        first, beyond = _margin_loss(
+            blocks[block], sources, spectral, spread, lengths, phases, moved
+        )
         if margin - first - beyond > error:
             continue
         for group in range(block * GROUP, min((block + 1) * GROUP, len(norms))):
             if upper[group] < confidence:
                 continue
-            first, beyond = _margin_loss(norms[group], sources, spectral, lengths, phases, moved)
+            first, beyond = _margin_loss(
+                norms[group], sources, spectral, spread, lengths, phases, moved
+            )
             if not margin - first - beyond > error:
                 found[count] = group
                 count += 1
@@ -339,6 +400,7 @@ def open_groups(
 @cached_njit(nogil=True)
 def open_inputs(
     plan: Ints,
+    curves: Curves,
     weights: Floats,
     biases: Floats,
     labels: int,
@@ -352,6 +414,7 @@ def open_inputs(
     upper: Floats,  # shape (labels, blocks or groups)
     sources: Ints,
     spectral: Floats,
+    spread: Floats,
     error: float,
 ) -> NDArray[np.bool_]:
     """Find the inputs at which group bounds leave some member open."""
@@ -365,15 +428,18 @@ def open_inputs(
     some = np.zeros(len(points), np.bool_)
     for at in range(len(points)):
         label = answers[at]
-        trace(plan, weights, biases, points[at], before, after)
+        trace(plan, curves, weights, biases, points[at], before, after)
         for rival in range(labels):
             if rival == label or some[at]:
                 continue
-            slopes(plan, weights, before, after, label, rival, labels, reach, pull, lengths, phases)
+            slopes(
+                plan, curves, weights, before, after, label, rival, labels, reach, pull, lengths,
+                phases,
+            )  # fmt: skip
             margin = before[values - labels + label] - before[values - labels + rival]
             count = open_groups(
-                blocks, norms, block_upper[label], upper[label], sources, spectral, lengths,
-                phases, margin, confidences[at], error, found,
+                blocks, norms, block_upper[label], upper[label], sources, spectral, spread,
+                lengths, phases, margin, confidences[at], error, found,
             )  # fmt: skip
             some[at] = count > 0
     return some
@@ -394,6 +460,7 @@ def open_members(
     upper: Floats,
     sources: Ints,
     spectral: Floats,
+    spread: Floats,
     lengths: Floats,
     phases: Floats,
     coordinates: Singles,  # shape (members, rank)
@@ -414,7 +481,9 @@ def open_members(
         for member in range(group * GROUP, min((group + 1) * GROUP, len(norms))):
             if upper[member] < confidence:
                 continue
-            first, beyond = _margin_loss(norms[member], sources, spectral, lengths, phases, moved)
+            first, beyond = _margin_loss(
+                norms[member], sources, spectral, spread, lengths, phases, moved
+            )
             if margin - first - beyond > error:
                 continue
             rest = spare
@@ -489,15 +558,16 @@ class MarginBounds:
             margin = float(scores[label] - scores[rival])
             count = open_groups(
                 known.blocks, known.groups, self._block_upper[label], self._group_upper[label],
-                self._sources, self._spectral, lengths, phases, margin, seen, error, groups,
+                self._sources, self._spectral, self._packed.spread, lengths, phases, margin, seen,
+                error, groups,
             )  # fmt: skip
             if not count:
                 continue
             along, off, spare = self._project(after, pull, lengths)
             count = open_members(
                 groups[:count], known.norms, self._upper[label], self._sources, self._spectral,
-                lengths, phases, known.coordinates, known.rests, along, off, spare,
-                margin, seen, error, found, least,
+                self._packed.spread, lengths, phases, known.coordinates, known.rests, along, off,
+                spare, margin, seen, error, found, least,
             )  # fmt: skip
             parts.append((found[:count].copy(), least[:count].copy()))
         return known.order[_least_first(parts)]
@@ -507,17 +577,18 @@ class MarginBounds:
         packed, known = self._packed, self.differences
         return np.asarray(
             open_inputs(
-                packed.plan, packed.own_weights, packed.own_biases, self._labels, points, labels,
-                confidences, self._reach, known.blocks, known.groups, self._block_upper,
-                self._group_upper, self._sources, self._spectral, self._error,
+                packed.plan, packed.curves, packed.own_weights, packed.own_biases, self._labels,
+                points, labels, confidences, self._reach, known.blocks, known.groups,
+                self._block_upper, self._group_upper, self._sources, self._spectral,
+                packed.spread, self._error,
             )
         )  # fmt: skip
 
     def _trace_own(self, x: Singles) -> tuple[Floats, Floats]:
-        """Return N's values before and after each ReLU."""
+        """Return N's values before and after activation."""
         packed = self._packed
         before, after = np.empty(packed.values), np.empty(packed.values)
-        trace(packed.plan, packed.own_weights, packed.own_biases, x, before, after)
+        trace(packed.plan, packed.curves, packed.own_weights, packed.own_biases, x, before, after)
         return before, after
 
     def _margin_slopes(
@@ -528,8 +599,8 @@ class MarginBounds:
         pull, lengths = np.empty(packed.values), np.empty((layers, 2))
         phases = np.empty((layers, LEVELS, 2))
         slopes(
-            packed.plan, packed.own_weights, before, after, label, rival, self._labels,
-            self._reach, pull, lengths, phases,
+            packed.plan, packed.curves, packed.own_weights, before, after, label, rival,
+            self._labels, self._reach, pull, lengths, phases,
         )  # fmt: skip
         return pull, lengths, phases
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,10 +10,23 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
 from leaveout.bab import Instance
+from leaveout.bab.native.kernels.curve_tables import tables
+from leaveout.bab.native.kernels.curves import curve
 from leaveout.compiling import cached_njit
-from leaveout.errors import GuardError
+from leaveout.kernel.smooth import SLOPE, VALUE
 from leaveout.models import Layer
+from leaveout.models.activations import beside
 from leaveout.models.matrices import dense
+
+Curves = tuple[NDArray[np.int8], Floats, Floats]
+"""By value, the kind of its activation (0 for a ReLU); knots of all kinds; data by kind:
+`curve_tables.tables`, then the steepest slope and the largest second derivative."""
+
+_FLOOR, STEEPEST, CURVATURE = 5, 6, 7
+"""Columns of the data."""
+
+STRAIGHT: Curves = (np.zeros(0, np.int8), np.zeros((1, 1, 2)), np.zeros((1, 1)))
+"""What is known of networks without smooth activations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +39,8 @@ class Packed:
     own_biases: Floats  # shape (numbers of a member,): of N
     plan: NDArray[np.int64]  # shape (steps, 8): see `kernels.find_leak`
     values: int  # numbers that the input and all layers take
+    curves: Curves
+    spread: Floats  # shape (layers, 2): steepest slope, and norm of what tables are off by
 
     @property
     def own(self) -> Floats:
@@ -44,11 +59,6 @@ class Packed:
 def pack(instance: Instance) -> Packed:
     """Lay out a network and its members."""
     layers = instance.network.stack.layers
-    if instance.network.stack.is_smooth:
-        raise GuardError(
-            f"{instance.network.source}: the guard evaluates ReLU networks, and no smooth "
-            "activations; train with ReLU"
-        )
     starts = [0, instance.network.inputs]
     for layer in layers:
         starts.append(starts[-1] + layer.width)
@@ -61,7 +71,7 @@ def pack(instance: Instance) -> Packed:
             last = place == len(sources) - 1
             plan.append(
                 (weight, starts[source], inputs, starts[k], layer.width,
-                 -1 if place else bias, last, k < len(layers))
+                 -1 if place else bias, last, _mode(layer, last=k == len(layers)))
             )  # fmt: skip
             weight += inputs * layer.width
         bias += layer.width
@@ -82,7 +92,34 @@ def pack(instance: Instance) -> Packed:
         np.concatenate([layer.bias[0] for layer in layers]),
         np.asarray(plan, np.int64),
         starts[-1],
+        *_curves(instance.network.inputs, layers),
     )
+
+
+NONE, RELUS, MIXED = 0, 1, 2
+"""Activations after a layer."""
+
+
+def _mode(layer: Layer, *, last: bool) -> int:
+    return NONE if last else RELUS if layer.kinds is None else MIXED
+
+
+def _curves(inputs: int, layers: Sequence[Layer]) -> tuple[Curves, Floats]:
+    """Return the activations of a network's values, and what they spread by layer."""
+    every = beside([(None, inputs), *((layer.kinds, layer.width) for layer in layers)])
+    spread = np.tile([1.0, 0.0], (len(layers), 1))
+    if every is None:
+        return STRAIGHT, spread
+    knots, data = tables()
+    slopes = knots[..., 1]
+    # A third derivative of at most 8 lets the second one stray from its mean between two knots.
+    bends = np.abs(np.diff(slopes)).max(axis=1) / data[:, 0] + 8.0 * data[:, 0]
+    data = np.column_stack([data, np.abs(slopes).max(axis=1) + SLOPE, bends])
+    for layer, found in zip(layers, spread, strict=True):
+        if layer.kinds is not None:
+            found[0] = data[layer.kinds, STEEPEST].max()
+            found[1] = VALUE * np.sqrt(np.count_nonzero(layer.kinds))
+    return (every, knots, data), spread
 
 
 def _flat(layer: Layer) -> Floats:
@@ -265,10 +302,28 @@ def add_product(
 
 
 @cached_njit(nogil=True)
+def activate(sums: Floats, first: int, mode: int, curves: Curves) -> None:
+    """Apply activations in place; the first value has the number ``first``."""
+    if mode == RELUS:
+        for i in range(len(sums)):
+            sums[i] = max(sums[i], 0.0)
+    elif mode == MIXED:
+        kinds, knots, data = curves
+        for i in range(len(sums)):
+            kind = kinds[first + i]
+            if kind == 0:
+                sums[i] = max(sums[i], 0.0)
+            else:
+                value, _ = curve(knots, data, kind, sums[i])
+                sums[i] = value - data[kind, _FLOOR]
+
+
+@cached_njit(nogil=True)
 def find_leak(
     weights: NDArray[np.floating],  # shape (m, weights of a member)
     biases: NDArray[np.floating],  # shape (m, biases of a member)
     plan: NDArray[np.int64],  # shape (steps, 8)
+    curves: Curves,
     labels: int,
     values: Floats,
     x: NDArray[np.float32],  # shape (d,)
@@ -294,9 +349,8 @@ def find_leak(
             if plan[step, 5] >= 0:
                 sums[:] = shifts[plan[step, 5] : plan[step, 5] + width]
             add_product(values[first : first + inputs], own, at, sums, rows)
-            if plan[step, 6] and plan[step, 7]:
-                for i in range(width):
-                    sums[i] = max(sums[i], 0.0)
+            if plan[step, 6]:
+                activate(sums, out, plan[step, 7], curves)
         best = -np.inf
         for c in range(labels):
             if c != label:
