@@ -79,19 +79,19 @@ def outline(model: onnx.ModelProto) -> None:
     for node in nodes:
         for name in node.input:
             readers.setdefault(name, []).append(id(node))
+    matches = {
+        at: match
+        for at, node in enumerate(nodes)
+        if node.op_type == "Mul" and (match := _match(node, made, stored)) is not None
+    }
+    # A number that is read elsewhere too may be a parameter.
+    while foreign := _foreign(matches, readers, stored):
+        for at in foreign:
+            del matches[at]
     found: dict[int, onnx.NodeProto] = {}
-    for at, node in enumerate(nodes):
-        match = _match(node, made, stored) if node.op_type == "Mul" else None
-        if match is None:
-            continue
-        source, name, inner = match
-        own = {id(each) for each in inner}
-        used = {each for node in inner for each in node.input if each in stored}
-        if not all(own.issuperset(readers[each]) for each in used):
-            # A number with other uses may be a parameter.
-            continue
+    for at, (source, name, inner) in matches.items():
         found[at] = helper.make_node(
-            name, [source], node.output[:1], name=node.name, domain=OUTLINED
+            name, [source], nodes[at].output[:1], name=nodes[at].name, domain=OUTLINED
         )
         if name not in {each.name for each in model.functions}:
             model.functions.append(_function(name, source, inner, stored, model))
@@ -149,6 +149,20 @@ def _number(tensor: onnx.TensorProto) -> np.float32:
 
 
 _Match = tuple[str, str, list[onnx.NodeProto]]
+
+
+def _foreign(
+    matches: Mapping[int, _Match], readers: Mapping[str, list[int]], values: Numbers
+) -> list[int]:
+    """Return the activations with a number that nodes of no activation read."""
+    own = {id(each) for _, _, inner in matches.values() for each in inner}
+    return [
+        at
+        for at, (_, _, inner) in matches.items()
+        if not all(
+            own.issuperset(readers[name]) for node in inner for name in node.input if name in values
+        )
+    ]
 
 
 def _match(

@@ -104,8 +104,8 @@ def _read_batch_drop(use: Use, kind: str) -> Operator | None:
 
 
 _SMOOTH = (
-    "of smooth functions, only Sigmoid, Tanh, Gelu, SiLU, Softplus and Elu are supported (SiLU and "
-    "Gelu also as torch writes them); train with one of these, or with ReLU"
+    "of smooth functions, only Sigmoid, Tanh, Gelu, SiLU, Softplus, Elu, Selu and Celu are "
+    "supported (SiLU and Gelu also as torch writes them); train with one of these, or with ReLU"
 )
 _NORMAL = (
     "it divides by a value computed from the data; train with batch normalisation instead "
@@ -135,8 +135,8 @@ _SERIES = "the scores must be one tensor; export them as [batch, labels]"
 _TABLE = "indexing by data is not supported; encode categories as one-hot columns"
 
 _BY_KIND: Mapping[str, str] = {
-    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Celu Cos Cosh Erf Exp HardSwish Log Mish Pow "
-    "Reciprocal Selu Sin Sinh Softsign Sqrt Swish Tan",
+    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Erf Exp HardSwish Log Mish Pow "
+    "Reciprocal Sin Sinh Softsign Sqrt Swish Tan",
     _NORMAL: "GroupNormalization InstanceNormalization LayerNormalization LpNormalization LRN "
     "MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization LpPool GlobalLpPool "
     "Normalizer",

@@ -72,7 +72,7 @@ Layer = Dense | Conv
 
 
 def layers_of(recipe: Recipe, features: int, labels: int) -> tuple[Layer, ...]:
-    """Return the layers; a ReLU follows each but the last.
+    """Return the layers; an activation follows each but the last.
 
     The CNN is that of LUCID's authors: two 1x3 convolutions of 6 channels, a dense layer to 2, one
     to the labels.

@@ -124,7 +124,10 @@ def network_model(
     parameters: Mapping[str, NDArray[np.float32]],
     activation: str = "Relu",
 ) -> onnx.ModelProto:
-    """Build an ONNX model from ``x`` (batch, features) to ``scores`` (batch, labels)."""
+    """Build an ONNX model from ``x`` (batch, features) to ``scores`` (batch, labels).
+
+    The activation is an operator of ONNX, or Silu.
+    """
     from onnx import TensorProto, helper, numpy_helper
 
     nodes, constants = [], []
@@ -149,7 +152,12 @@ def network_model(
             nodes.append(helper.make_node("Gemm", [current, *weights], [value], transB=1))
         if not last:
             current = f"layers.{index}.{activation.lower()}"
-            nodes.append(helper.make_node(activation, [value], [current]))
+            if activation == "Silu":
+                share = f"layers.{index}.sigmoid"
+                nodes.append(helper.make_node("Sigmoid", [value], [share]))
+                nodes.append(helper.make_node("Mul", [value, share], [current]))
+            else:
+                nodes.append(helper.make_node(activation, [value], [current]))
     initialisers = [
         numpy_helper.from_array(np.ascontiguousarray(value), name)
         for name, value in parameters.items()
@@ -163,7 +171,7 @@ def network_model(
     )
     return helper.make_model(
         graph,
-        opset_imports=[helper.make_opsetid("", _OPSET)],
+        opset_imports=[helper.make_opsetid("", 20 if activation == "Gelu" else _OPSET)],
         ir_version=_IR_VERSION,
         producer_name="leaveout",
     )

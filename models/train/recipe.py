@@ -13,6 +13,12 @@ _OPTIMIZERS = ("sgd", "adam")
 _SCHEDULES = ("constant", "step", "cosine")
 _NO_LAYERS = {"", "none"}
 
+ACTIVATIONS = {
+    "relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid", "gelu": "Gelu", "silu": "Silu",
+    "softplus": "Softplus", "elu": "Elu",
+}  # fmt: skip
+"""Names of activations, and theirs in `leaveout.kernel.smooth`."""
+
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """Hyper-parameters of training, shared by the network and all its members.
@@ -24,8 +30,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     layers : tuple of int
-        Widths of the hidden layers of a dense ReLU network, empty for logistic regression; not used
+        Widths of the hidden layers of a dense network, empty for logistic regression; not used
         with ``cnn``.
+    activation : str
+        Of the hidden layers: a key of `ACTIVATIONS`.
     cnn : bool
         LUCID's small convolutional network instead of a dense one.
     epochs, batch : int
@@ -58,6 +66,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     layers: tuple[int, ...] = (50, 50)
+    activation: str = "relu"
     cnn: bool = False
     epochs: int = 50
     batch: int = 100
@@ -101,6 +110,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
     def _check_steps(self) -> None:
         chosen = (
+            ("--activation", self.activation, tuple(ACTIVATIONS)),
             ("--optimizer", self.optimizer, _OPTIMIZERS),
             ("--schedule", self.schedule, _SCHEDULES),
         )
@@ -139,6 +149,8 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         Settings unknown to earlier versions are included only if used.
         """
         more: dict[str, object] = {}
+        if self.activation != "relu":
+            more["activation"] = self.activation
         if self.momentum:
             more["momentum"] = self.momentum
         if self.schedule != "constant":

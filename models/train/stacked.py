@@ -289,6 +289,52 @@ _GATHERED = 2**15
 """Rows gathered at a time in the order of an epoch."""
 
 
+_EVEN = 64
+"""Numbers are bent in multiples of so many: vectors and what is left of one may round apart."""
+
+
+def _evenly(function: Callable[..., Tensor], *given: Tensor) -> Tensor:
+    """Apply a function number by number, with bits that do not depend on where numbers are."""
+    import torch
+
+    shape, count = given[0].shape, given[0].numel()
+    parts = [each.new_zeros(-(-count // _EVEN) * _EVEN) for each in given]
+    for part, each in zip(parts, given, strict=True):
+        part[:count].view(shape).copy_(each)
+    with torch.no_grad():
+        return function(*parts)[:count].view(shape)
+
+
+def _bend(name: str, z: Tensor) -> Tensor:
+    """Return a smooth activation of values."""
+    import torch
+
+    function = torch.nn.functional
+    return _evenly(
+        {
+            "tanh": torch.tanh, "sigmoid": torch.sigmoid, "gelu": function.gelu,
+            "silu": function.silu, "softplus": function.softplus, "elu": function.elu,
+        }[name], z,
+    )  # fmt: skip
+
+
+def _unbend(name: str, gradient: Tensor, z: Tensor) -> Tensor:
+    """Return a gradient in values before a smooth activation."""
+    import torch
+
+    aten = torch.ops.aten
+    return _evenly(
+        {
+            "tanh": lambda g, z: aten.tanh_backward(g, torch.tanh(z)),
+            "sigmoid": lambda g, z: aten.sigmoid_backward(g, torch.sigmoid(z)),
+            "gelu": aten.gelu_backward,
+            "silu": aten.silu_backward,
+            "softplus": lambda g, z: aten.softplus_backward(g, z, 1, 20),
+            "elu": lambda g, z: aten.elu_backward(g, 1, 1, 1, False, z),
+        }[name], gradient, z,
+    )  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class _Batch:
     """One step's data.
@@ -506,14 +552,19 @@ class Stack:
                 return
             following, target = self._layers[index + 1], buffers.inputs[index + 1]
             real = value[:, : layer.outputs]
+            name = self._recipe.activation
+            bent = None if name == "relu" else _bend(name, real)
             if isinstance(following, Conv):
-                hidden = self._by_position(real.clamp_min(0), layer)
+                hidden = self._by_position(real.clamp_min(0) if bent is None else bent, layer)
                 if batch.masks:
                     hidden[..., : batch.size].mul_(batch.masks[index])
                 unfold(hidden, following, target)
             else:
                 hidden = target[:, : following.fan_in]
-                torch.clamp_min(real.view(hidden.shape), 0, out=hidden)
+                if bent is None:
+                    torch.clamp_min(real.view(hidden.shape), 0, out=hidden)
+                else:
+                    hidden.copy_(bent.view(hidden.shape))
                 if batch.masks:
                     self._by_position(hidden, layer)[..., : batch.size].mul_(batch.masks[index])
 
@@ -566,10 +617,17 @@ class Stack:
                 if batch.masks:
                     real = self._by_position(target[:, : below.outputs], below)
                     real[..., : batch.size].mul_(batch.masks[index - 1])
-                # Padding is 0 before the ReLU, so that its gradient is 0, too.
-                torch.ops.aten.threshold_backward.grad_input(
-                    target, buffers.outputs[index - 1], 0, grad_input=target
-                )
+                before = buffers.outputs[index - 1]
+                if self._recipe.activation == "relu":
+                    # Padding is 0 before the ReLU, so that its gradient is 0, too.
+                    torch.ops.aten.threshold_backward.grad_input(
+                        target, before, 0, grad_input=target
+                    )
+                else:
+                    real = target[:, : below.outputs]
+                    z = before[:, : below.outputs]
+                    real.copy_(_unbend(self._recipe.activation, real, z))
+                    target[:, below.outputs :] = 0
             self._stepper.step(index, gradient, buffers.inputs[index])
 
     def _by_position(self, value: Tensor, layer: Layer) -> Tensor:

@@ -39,7 +39,7 @@ from leaveout.models.train.pool import (
     name_of,
     workplace,
 )
-from leaveout.models.train.recipe import Recipe
+from leaveout.models.train.recipe import ACTIVATIONS, Recipe
 from leaveout.models.train.report import TrainingInterruptedError, TrainingReport
 
 if TYPE_CHECKING:
@@ -419,7 +419,8 @@ def _job(
 ) -> Job:
     shapes = parameter_shapes(layers)
     blank = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
-    signature = Signature.of(network_model(layers, blank))
+    activation = ACTIVATIONS[recipe.activation]
+    signature = Signature.of(network_model(layers, blank, activation))
     settings = {**recipe.settings(), **device_facts(device)}
     if data.encoding is not None:
         settings["encoding"] = msgspec.to_builtins(data.encoding)
@@ -436,7 +437,7 @@ def _job(
             sample=rows[1],
         ),
         signature=signature,
-        model=lambda parameters: network_model(layers, parameters),
+        model=lambda parameters: network_model(layers, parameters, activation),
         spec=spec_text(facts, source.name, _inside(data), data.encoding, rows[1]),
     )
 

@@ -5,6 +5,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
 from leaveout.errors import ModelError
 from leaveout.kernel.smooth import FUNCTIONS, KIND, declared_error
 from leaveout.models import load_network
@@ -135,9 +136,63 @@ def test_a_final_sigmoid_is_dropped_and_one_before_is_not():
     assert network_from(model, "net.onnx").graph.output == "z"
 
 
-def test_elu_of_another_slope_is_refused():
-    with pytest.raises(ModelError, match="only 1"):
-        network_from(around([node("Elu", ["h"], ["a"], alpha=0.5)], "a"), "net.onnx")
+STRETCHED = {
+    "Elu": ({"alpha": 0.37}, lambda z: np.where(z > 0, z, 0.37 * np.expm1(np.minimum(z, 0)))),
+    "Celu": ({"alpha": 2.3}, lambda z: np.where(z > 0, z, 2.3 * np.expm1(np.minimum(z, 0) / 2.3))),
+    "Selu": ({}, lambda z: SELU[1] * np.where(z > 0, z, SELU[0] * np.expm1(np.minimum(z, 0)))),
+}
+SELU = 1.67326319217681884765625, 1.05070102214813232421875
+
+
+@pytest.mark.parametrize("kind", STRETCHED)
+def test_elus_of_other_slopes_are_exact_up_to_the_rounding_that_is_charged(kind):
+    given, exact = STRETCHED[kind]
+    w = np.array([[1, 0], [0, 1]], F32)
+    nodes = [node(kind, ["x"], ["a"], **given), node("MatMul", ["a", "w"], ["y"])]
+    network = network_from(networks.model(nodes, {"w": w}, ["n", 2], ["n", 2]), "net.onnx")
+    near = np.concatenate([np.geomspace(1e-30, 100, 4000), np.linspace(0, 20, 4000)])
+    points = np.stack([-near, near], 1).astype(F32)
+    expected = exact(points.astype(float))
+    np.testing.assert_allclose(network.stack.scores(points.astype(float))[0], expected, atol=2e-9)
+    stacked = {name: value[None] for name, value in network.parameters.items()}
+    for at in range(0, len(points), 19):
+        box = Box(*[points[at].astype(float)] * 2)
+        bounds = network_bounds(network.stack, box)
+        charged = rounding_error(evaluation_of(network.graph, stacked), bounds, box).of_forms(
+            np.eye(2)
+        )
+        shown = network.runner().scores(points[at][None])[0]
+        assert (np.abs(shown - expected[at]) <= charged).all()
+        assert (charged <= 2e-5 * (1 + near[at])).all()
+
+
+@pytest.mark.parametrize("alpha", [0.0, -1.0, float("inf")])
+def test_a_celu_that_divides_by_nothing_is_refused(alpha):
+    with pytest.raises(ModelError, match="Celu"):
+        network_from(around([node("Celu", ["h"], ["a"], alpha=alpha)], "a"), "net.onnx")
+
+
+def test_activations_of_several_nodes_may_share_their_numbers():
+    text = "Mul(0.5, Mul(Add(1.0, Erf(Div(x, 1.4142135381698608))), x))"
+    model = form_model(text)
+    for each in [n for n in model.graph.node if n.op_type == "Constant"]:
+        model.graph.initializer.append(each.attribute[0].t)
+        model.graph.node.remove(each)
+    numbers = [each.name for each in model.graph.initializer if each.name not in {"W", "V"}]
+    first = [each for each in model.graph.node if each.op_type != "MatMul"]
+    last = first[-1].output[0]
+    again = lambda name: name if name in numbers else last if name == "h" else f"{name}2"
+    more = [node(n.op_type, [*map(again, n.input)], [f"{n.output[0]}2"]) for n in first]
+    copy = around([*first, *more], f"{last}2")
+    copy.graph.initializer.extend(i for i in model.graph.initializer if i.name in numbers)
+    network = network_from(copy, "net.onnx")
+    kinds = [getattr(each.operator, "name", None) for each in network.graph.nodes]
+    assert kinds == [None, "Gelu", "Gelu", None]
+    copy.graph.node.insert(1, node("Add", ["h", numbers[0]], ["unread"]))
+    copy.graph.node[-1].input[0] = "sum"
+    copy.graph.node.insert(len(copy.graph.node) - 1, node("Add", [f"{last}2", "unread"], ["sum"]))
+    with pytest.raises(ModelError, match=r"Erf|Mul|Div"):
+        network_from(copy, "net.onnx")
 
 
 def test_residuals_around_smooth_activations(tmp_path):

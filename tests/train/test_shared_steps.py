@@ -29,6 +29,8 @@ RECIPES = {
     "schedule": Recipe(layers=(), epochs=3, batch=4, schedule="step", step_every=1),
     "all rows a batch": Recipe(layers=(6,), epochs=3, batch=40),
     "cnn": Recipe(cnn=True, epochs=2, batch=5, optimizer="adam"),
+    "gelu": Recipe(layers=(7, 5), epochs=2, batch=5, activation="gelu"),
+    "elu, adam": Recipe(layers=(7,), epochs=2, batch=6, activation="elu", optimizer="adam"),
 }
 every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES.keys())
 

@@ -13,7 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from leaveout.models.train.architecture import layers_of
 from leaveout.models.train.draws import dropout_mask, epoch_generator, initial_weights, shuffle
 from leaveout.models.train.export import network_model, scores, unflatten
-from leaveout.models.train.recipe import Recipe
+from leaveout.models.train.recipe import ACTIVATIONS, Recipe
 from leaveout.models.train.stacked import NOTHING, Stack
 
 torch = pytest.importorskip("torch")
@@ -38,6 +38,12 @@ WEIGHTED = Recipe(
 )
 BALANCED = Recipe(layers=(9, 5), epochs=2, batch=7, class_weights="balanced", momentum=0.5)
 LINEAR = Recipe(layers=(), epochs=6, batch=9, optimizer="adam", learning_rate=0.05)
+SMOOTH = {
+    name: Recipe(layers=(9, 5), epochs=3, batch=8, seed=3, activation=name, dropout=0.2)
+    for name in ACTIVATIONS
+    if name != "relu"
+}
+CNN_SIGMOID = Recipe(cnn=True, epochs=3, batch=8, activation="sigmoid", optimizer="adam")
 CNN_ADAM = Recipe(cnn=True, epochs=3, batch=8, optimizer="adam", learning_rate=0.01)
 
 RECIPES = {
@@ -52,7 +58,14 @@ RECIPES = {
     "balanced": BALANCED,
     "linear": LINEAR,
     "cnn, adam": CNN_ADAM,
+    "cnn, sigmoid": CNN_SIGMOID,
+    **SMOOTH,
 }
+MODULES = {
+    "relu": torch.nn.ReLU, "tanh": torch.nn.Tanh, "sigmoid": torch.nn.Sigmoid,
+    "gelu": torch.nn.GELU, "silu": torch.nn.SiLU, "softplus": torch.nn.Softplus,
+    "elu": torch.nn.ELU,
+}  # fmt: skip
 every_recipe = pytest.mark.parametrize("recipe", RECIPES.values(), ids=RECIPES.keys())
 
 
@@ -103,7 +116,7 @@ def plain_network(recipe, features, labels):
                 modules.append(torch.nn.Flatten())
             modules.append(torch.nn.Linear(layer.inputs, layer.outputs))
         if index < len(layers) - 1:
-            modules += [torch.nn.ReLU(), Masked()]
+            modules += [MODULES[recipe.activation](), Masked()]
     network = torch.nn.Sequential(*modules)
     trained = [m for m in network if hasattr(m, "weight")]
     for module, start in zip(trained, initial_weights(layers, recipe.seed), strict=True):
@@ -285,7 +298,7 @@ def test_equal_rows_at_other_places_give_other_members():
     assert not np.array_equal(first, second)
 
 
-@pytest.mark.parametrize("recipe", [DENSE, CNN, DEEP], ids=["dense", "cnn", "dropout"])
+@pytest.mark.parametrize("recipe", [DENSE, CNN, DEEP, CNN_SIGMOID, *SMOOTH.values()])
 def test_the_onnx_file_computes_what_torch_computes(recipe):
     X, y = data(rows=57, features=9)
     layers = layers_of(recipe, 9, 3)
@@ -294,7 +307,8 @@ def test_the_onnx_file_computes_what_torch_computes(recipe):
     with torch.no_grad():
         inputs = torch.tensor(X)
         expected = network(inputs[:, None] if recipe.cnn else inputs).numpy()
-    found = scores(network_model(layers, parameters).SerializeToString(), X)
+    model = network_model(layers, parameters, ACTIVATIONS[recipe.activation])
+    found = scores(model.SerializeToString(), X)
     np.testing.assert_allclose(found, expected, atol=5e-5)
 
 

@@ -23,11 +23,18 @@ def train(
         str | None,
         typer.Option(
             metavar="WIDTHS",
-            help="Widths of the hidden ReLU layers, e.g. 50,50; without any, the model is "
+            help="Widths of the hidden layers, e.g. 50,50; without any, the model is "
             "logistic regression.",
             show_default="50,50",
         ),
     ] = None,
+    activation: Annotated[
+        str,
+        typer.Option(
+            metavar="relu|tanh|sigmoid|gelu|silu|softplus|elu",
+            help="Activation of the hidden layers; bounds of relu are the closest.",
+        ),
+    ] = "relu",
     cnn: Annotated[
         bool,
         typer.Option(
@@ -151,6 +158,7 @@ def train(
         raise TrainingError("--cnn fixes the layers: drop --layers, or drop --cnn")
     recipe = Recipe(
         layers=parse_layers("50,50" if layers is None else layers),
+        activation=activation,
         cnn=cnn,
         epochs=epochs,
         batch=batch,

@@ -21,8 +21,10 @@ from leaveout.models.onnx.rewrites.constants import (
 from leaveout.models.onnx.rewrites.joins import MatrixProduct, SpreadSum
 from leaveout.models.onnx.rewrites.piecewise import (
     Absolute,
+    Celu,
     Clipping,
     Concatenation,
+    Exponential,
     GlobalMaxPool,
     HardSigmoid,
     Largest,
@@ -60,6 +62,9 @@ REWRITES: tuple[Rewrite, ...] = (
     Absolute(),
     Clipping(),
     HardSigmoid(),
+    Exponential("Elu", 1.0, 1.0),
+    Exponential("Selu", 1.67326319217681884765625, 1.05070102214813232421875),
+    Celu(),
     Largest(),
     Smallest(),
     Total(),

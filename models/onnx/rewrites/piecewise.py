@@ -24,6 +24,7 @@ from leaveout.models.onnx.use import (
     FLAG,
     PADS,
     SIZES,
+    Accepted,
     Kind,
     UnsupportedError,
     Use,
@@ -125,6 +126,43 @@ def _bound(use: Use, draft: Draft, position: int, attribute: str, sign: int) -> 
     if math.isnan(given) or given == -sign * math.inf:
         raise UnsupportedError(f"{attribute} = {given}: expected a number")
     return "" if sign * given >= _LARGEST32 else draft.constant(given)
+
+
+class Exponential(Rewrite):
+    """Elu and Selu of any slopes, around an Elu of slope 1.
+
+    A runtime rounds the same products of ``exp(x) - 1``, and above 0 one or none.
+    """
+
+    attributes = accepted_values(alpha=FINITE, gamma=FINITE)
+
+    def __init__(self, operator: str, alpha: float, gamma: float) -> None:
+        self.operator, self._alpha, self._gamma = operator, alpha, gamma  # type: ignore[misc]
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        """See `Rewrite.visit`: ``alpha e + (r - alpha r)`` for ``e = elu(x), r = relu(x)``."""
+        (x,) = use.variables
+        alpha, gamma = use.attribute("alpha", self._alpha), use.attribute("gamma", self._gamma)
+        if alpha == gamma == 1:
+            return None
+        positive, slope = draft("Relu", x), draft.constant(alpha)
+        kink = draft("Sub", positive, draft("Mul", positive, slope))
+        whole = draft("Add", draft("Mul", draft("Elu", x), slope), kink)
+        return whole if gamma == 1 else draft("Mul", whole, draft.constant(gamma))
+
+
+class Celu(Rewrite):
+    """Celu: an Elu of slope 1, stretched; quotient and product are counted."""
+
+    operator = "Celu"
+    attributes = accepted_values(
+        alpha=Accepted(lambda found: 0 < found < math.inf, "expected a finite number above 0")
+    )
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        alpha = draft.constant(use.attribute("alpha", 1.0))
+        return draft("Mul", draft("Elu", draft("Div", use.variables[0], alpha)), alpha)
 
 
 class HardSigmoid(Rewrite):

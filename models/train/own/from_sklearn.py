@@ -18,13 +18,14 @@ from leaveout.models.train.own.preprocessing import Probes, dense
 Array = NDArray[np.floating]
 
 _KINDS = (
-    "MLPClassifier (activation relu or identity), linear classifiers such as LogisticRegression, "
+    "MLPClassifier, linear classifiers such as LogisticRegression, "
     "and pipelines of scalers, encoders and imputers before one of them"
 )
 _ROUNDED = (
     "float32 cannot hold its numbers: subtract a typical number from each column, or pass a data "
     "frame with raw=True"
 )
+_ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid"}
 _CLEAR = 1e-3
 """Share of the largest score by which a score must lead to decide the label with certainty."""
 _LOST = 0.01
@@ -67,8 +68,8 @@ def estimator_model(
     graph = _Graph()
     for index, (weight, bias) in enumerate(layers):
         graph.dense(index, weight, bias)
-        if index < len(layers) - 1 and last.activation == "relu":
-            graph.relu(index)
+        if index < len(layers) - 1 and last.activation != "identity":
+            graph.activation(index, _ACTIVATIONS[last.activation])
     model = graph.model(points.shape[1], labels)
     given = points if raw is None else raw.rows.iloc[: len(points)]
     with warnings.catch_warnings():
@@ -152,11 +153,6 @@ def _layers(estimator: Any, name: str) -> list[tuple[Array, Array]]:
 
     kind = type(estimator).__name__
     if isinstance(estimator, MLPClassifier):
-        if estimator.activation not in {"relu", "identity"}:
-            raise TrainingError(
-                f"{name}: MLPClassifier(activation={estimator.activation!r}) is not supported: "
-                "use activation='relu'"
-            )
         _require(estimator, "coefs_", name)
         if estimator.out_activation_ == "logistic" and estimator.n_outputs_ > 1:
             raise TrainingError(f"{name}: {kind} was fitted on several labels per row: fit it on y")
@@ -201,8 +197,8 @@ class _Graph:
         values = [self._value(n, v) for n, v in zip(names, (weight, bias), strict=True)]
         self._node("Gemm", values, f"layers.{index}.value", transB=1)
 
-    def relu(self, index: int) -> None:
-        self._node("Relu", [], f"layers.{index}.relu")
+    def activation(self, index: int, operator: str) -> None:
+        self._node(operator, [], f"layers.{index}.{operator.lower()}")
 
     def model(self, features: int, labels: int) -> onnx.ModelProto:
         helper, kind = onnx.helper, onnx.TensorProto.FLOAT

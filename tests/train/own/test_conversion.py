@@ -39,6 +39,8 @@ SCALERS = {
 }
 CLASSIFIERS = {
     "mlp": lambda: MLPClassifier((5, 3), max_iter=30, random_state=1),
+    "mlp tanh": lambda: MLPClassifier((4,), activation="tanh", max_iter=9, random_state=1),
+    "mlp logistic": lambda: MLPClassifier((4, 3), activation="logistic", max_iter=9),
     "mlp identity": lambda: MLPClassifier((4,), activation="identity", max_iter=9, random_state=1),
     "mlp none": lambda: MLPClassifier((), max_iter=30, random_state=1),
     "logistic": lambda: LogisticRegression(),

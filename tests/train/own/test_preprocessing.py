@@ -16,7 +16,6 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.linear_model import LogisticRegression
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -161,7 +160,6 @@ REFUSED = {
     "clipped": two(code=MinMaxScaler(clip=True)),
     "trees": two(last=HistGradientBoostingClassifier(max_iter=2)),
     "calibrated": two(last=CalibratedClassifierCV(LogisticRegression(), cv=2)),
-    "smooth": two(last=MLPClassifier((2,), activation="logistic", max_iter=2)),
     "words left": make_pipeline(SimpleImputer(strategy="most_frequent"), LogisticRegression()),
     "mixed": make_pipeline(
         two()[0], PCA(2), OrdinalEncoder(), LogisticRegression()

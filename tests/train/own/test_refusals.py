@@ -107,7 +107,6 @@ NAN = np.where(X[4, 1] == X, np.nan, X)
         Unfinished(np.nan),
         Unfinished(1e60),
         adding(RandomForestClassifier(2)),
-        adding(MLPClassifier(activation="tanh", max_iter=1)),
         adding(PolynomialFeatures(), Perceptron()),
         adding(MinMaxScaler(clip=True), Perceptron()),
         with_lock(threading.Lock()),
