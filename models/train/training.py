@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from leaveout.errors import TrainingError
 from leaveout.files import lock
 from leaveout.models.family import Manifest, Sample
+from leaveout.models.onnx.repairs import repair_model
 from leaveout.models.onnx.signature import stated_architecture
 from leaveout.models.reading import PLAIN, OnRead, Reading
 from leaveout.models.train.architecture import Layer, Signature, layers_of, parameter_shapes
@@ -420,7 +421,8 @@ def _job(
     shapes = parameter_shapes(layers)
     blank = {name: np.zeros(shape, dtype=np.float32) for name, shape in shapes.items()}
     activation = ACTIVATIONS[recipe.activation]
-    signature = Signature.of(network_model(layers, blank, activation))
+    model, _ = repair_model(network_model(layers, blank, activation))
+    signature = Signature.of(model)
     settings = {**recipe.settings(), **device_facts(device)}
     if data.encoding is not None:
         settings["encoding"] = msgspec.to_builtins(data.encoding)

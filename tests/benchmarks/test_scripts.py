@@ -30,7 +30,7 @@ SMALL = {
     "scale_simulation.py": ["--networks", "320", "--rounds", "1", "--many", "4"],
     "scale_training.py": ['{"hidden": [4], "rows": 64, "batch": 32, "stack": 2}'],
     "smooth_errors.py": ["--stride", "3000017", "--only", "Tanh", "--alone"],
-    "smooth_families.py": ["--members", "2", "--time", "1", "--only", "tanh"],
+    "smooth_families.py": ["--members", "2", "--time", "5", "--only", "tanh", "--check"],
     "smooth_pairs.py": ["--time", "1", "--only", "tanh"],
     "stable_boosting.py": ["--small"],
     "tree_claims.py": ["--trees", "5", "--depth", "3", "--rows", "1", "--time", "2"],

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from leaveout.errors import TrainingError
+from leaveout.models import load_family
 from leaveout.models.family import Manifest, load_family_file
 from leaveout.models.onnx.file import load_network
 from leaveout.models.onnx.signature import is_of_architecture
@@ -20,6 +21,7 @@ from leaveout.models.train.blocks import Blocks, write_block
 from leaveout.models.train.data import read_data
 from leaveout.models.train.draws import initial_weights
 from leaveout.models.train.export import scores, write_family
+from leaveout.models.train.recipe import ACTIVATIONS
 
 from support import children
 
@@ -208,6 +210,18 @@ def test_bad_settings_write_nothing(blobs, tmp_path, change, snapshot):
 
 
 @needs_torch
+@needs_torch
+@pytest.mark.parametrize("name", [each for each in ACTIVATIONS if each != "relu"])
+def test_networks_of_smooth_activations_are_read_with_their_families(blobs, tmp_path, name):
+    recipe = Recipe(layers=(4, 3), epochs=1, activation=name)
+    run(blobs, tmp_path / "out", recipe=recipe, members=2, workers=1)
+    network = load_network(tmp_path / "out" / "full.onnx")
+    assert [each.kinds is not None for each in network.stack.layers] == [True, True, False]
+    family = load_family(tmp_path / "out" / "family.npz", network)
+    assert family.manifest.recipe["activation"] == name
+    assert len(family) == 2
+
+
 def test_the_convolutions_need_five_features(tmp_path, snapshot):
     np.savez(tmp_path / "d.npz", X=np.eye(4), y=np.arange(4) % 2)
     with pytest.raises(TrainingError) as told:
@@ -276,6 +290,7 @@ def test_a_family_is_assembled_in_little_more_memory_than_it_takes(tmp_path):
     ("change", "said"),
     [
         ({"layers": (5, 0)}, "--layers 5,0"),
+        ({"activation": "ReLU"}, "--activation ReLU"),
         ({"epochs": 0}, "--epochs 0"),
         ({"batch": -1}, "--batch -1"),
         ({"learning_rate": 0.0}, "--lr 0.0"),
