@@ -156,12 +156,11 @@ class Curve:
                 i = np.searchsorted(ordered, sign * ratio, "right") - 1
                 i = begin + np.clip(i, 0, end - begin - 1)
                 m, b, e = self._cell(i)
-                # The root of m - ratio h + 2 b t + 3 e t^2 in the cell.
+                # Of m - ratio h + 2 b t + 3 e t^2 the root where it crosses 0 as the slope does;
+                # rounding may put it just outside the cell.
                 m = m - ratio * step
-                root = np.sqrt(np.maximum(b * b - 3 * e * m, 0.0))
-                far = -(b + np.copysign(root, b))
-                near, other = m / far, far / (3 * e)
-                t = np.where((near >= 0) & (near <= 1), near, other)
+                root = sign * np.sqrt(np.maximum(b * b - 3 * e * m, 0.0))
+                t = np.where(sign * b >= 0, -m / (b + root), (root - b) / (3 * e))
                 t = np.clip(np.where(np.isnan(t), 0.5, t), 0.0, 1.0)
                 points.append(np.clip((i - HALF + t) * step, low, high))
             best = np.full(np.broadcast_shapes(a.shape, low.shape), -np.inf)

@@ -90,6 +90,19 @@ def test_extrema_and_slopes_bound_what_is_sampled(name, seed):
     assert ((least <= slopes) & (slopes <= most)).all()
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_line_that_touches_at_a_knot_is_above_it_however_its_slope_is_rounded(name, side):
+    curve = Curve.of(KIND[name])
+    at = np.arange(HALF - 2000, HALF + 2001)
+    z, values, slope = (at - HALF) * curve.function.step, curve.values[at], curve.slopes[at]
+    for away in (0, 1, 2, 5, 100, 10**5):
+        for ratio in (slope * (1 + away * 2.0**-53), slope * (1 - away * 2.0**-53)):
+            a = np.full(len(z), side)
+            top = curve.top(a, side * ratio, z - 0.06, z + 0.06)
+            assert (side * values - side * ratio * z <= top).all()
+
+
 @given(name=st.sampled_from(NAMES), seed=seeds)
 def test_no_pair_is_above_what_bounds_it(name, seed):
     rng, width = np.random.default_rng(seed), 6

@@ -38,6 +38,19 @@ def test_extrema_are_those_of_the_kernel(name, seed):
         assert top == pytest.approx(known[i], abs=1e-9)
 
 
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_lines_around_knots_are_above_or_below_them(name, side):
+    kind, curve = KIND[name], Curve.of(KIND[name])
+    for i in range(4096 - 800, 4096 + 801):
+        z, value, slope = (i - 4096) * curve.function.step, curve.values[i], curve.slopes[i]
+        line, constant = curves.best_line(KNOTS, DATA, kind, side, z - 0.004, z + 0.004)
+        assert side * value <= side * (line * z + constant) + 1e-14
+        for ratio in (slope * (1 + 2.0**-53), slope * (1 - 2.0**-53)):
+            given_ = KNOTS, DATA, kind, side, side * ratio, z - 0.06, z + 0.06
+            assert side * value - side * ratio * z <= curves.curve_top(*given_)[0]
+
+
 @given(name=st.sampled_from(NAMES), seed=seeds)
 def test_lines_and_ranges_bound_what_is_sampled(name, seed):
     rng, curve = np.random.default_rng(seed), Curve.of(KIND[name])

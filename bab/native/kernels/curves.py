@@ -84,11 +84,11 @@ def extremum(
     m, n = knots[kind, low, 1] * step, knots[kind, low + 1, 1] * step
     b, e = 3.0 * rise - 2.0 * m - n, m + n - 2.0 * rise
     m -= ratio * step
-    root = math.sqrt(max(b * b - 3.0 * e * m, 0.0))
-    far = -(b + root) if b >= 0.0 else -(b - root)
-    t = m / far if far != 0.0 else 0.5
-    if not 0.0 <= t <= 1.0:
-        t = far / (3.0 * e) if e != 0.0 else 0.5
+    # The root where the difference of slopes crosses 0 as the slope does; rounding may put it just
+    # outside the cell.
+    root = sign * math.sqrt(max(b * b - 3.0 * e * m, 0.0))
+    above, below = (-m, b + root) if sign * b >= 0.0 else (root - b, 3.0 * e)
+    t = above / below if below != 0.0 else 0.5
     t = min(max(t, 0.0), 1.0) if t == t else 0.5
     at: float = (low - HALF + t) * step
     return at
