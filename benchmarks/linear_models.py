@@ -252,7 +252,7 @@ def measure_deletions(source: Path, count: int) -> None:
             began = time.process_time()
             delete_rows(folder, [str(row)])
             seconds.append(time.process_time() - began)
-            apart.append(LinearFolder.read(folder).receipt.coefficients)
+            apart.append(LinearFolder.read(folder).receipts.last.coefficients)
     print(
         f"{source.stem}: {count} deletions, {np.median(seconds):.2f} s each, at most "
         f"{max(apart):.1e} from the minimum"

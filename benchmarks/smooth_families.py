@@ -90,7 +90,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=25)
     parser.add_argument("--members", type=int, default=40)
     parser.add_argument("--time", type=float, default=30.0, help="seconds a network")
-    parser.add_argument("--only", default="relu,tanh,gelu,silu,softplus", help=", ".join(ACTIVATIONS))
+    known = ", ".join(ACTIVATIONS)
+    parser.add_argument("--only", default="relu,tanh,gelu,silu,softplus", help=known)
     parser.add_argument("--check", action="store_true")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="leaveout-") as name:

@@ -1,4 +1,4 @@
-"""From a table to answers that owe nothing to any one row, and on after a row is deleted.
+"""From a table to answers that no single row can change, and on after a row is forgotten.
 
     python examples/forest/walk.py FOLDER
 
@@ -41,7 +41,7 @@ def steps(folder: Path) -> Iterator[Step]:
     yield "How many answers that was:", ["guard", forest, "--account"]
     yield (
         f"Forget patient {DELETED}: the forest is then the one trained on the others.",
-        ["forest", "delete", forest, DELETED, "--check"],
+        ["forget", forest, DELETED, "--check"],
     )
     yield (
         "The guard goes on, and covers the 568 who are left.",

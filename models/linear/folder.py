@@ -29,7 +29,6 @@ from leaveout.models.train.changes import Addition, Deletion
 from leaveout.models.train.columns import Subject, TableColumns
 from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 from leaveout.models.train.folder import ModelFolder, Rows
-from leaveout.models.train.receipt import RECEIPT, Receipt
 from leaveout.models.train.rows import numbers_of
 from leaveout.models.trees.reading import is_library_text, trees_of
 
@@ -113,8 +112,6 @@ class LinearFolder(ModelFolder):
     directory : Path
     columns : LinearColumns
     model : LinearModel
-    receipt : Receipt or None
-        Of the last change.
     network : bytes
         The contents of ``features.onnx`` or ``features.trees``; empty if there is neither.
     """
@@ -122,7 +119,6 @@ class LinearFolder(ModelFolder):
     subject: ClassVar[Subject] = LINEARS
     columns: LinearColumns
     model: LinearModel
-    receipt: Receipt | None = None
     network: bytes = b""
 
     @classmethod
@@ -140,27 +136,26 @@ class LinearFolder(ModelFolder):
             if hashlib.sha256(network).hexdigest() != (columns.network or columns.trees):
                 kind = "trees" if columns.trees else "network"
                 raise LinearError(f"{path}: not the {kind} that the model was trained on")
-        receipt = Receipt.read(directory / RECEIPT, model.digest, LinearError)
-        return cls(directory, columns, model, receipt, network)
+        return cls(directory, columns, model, network)
 
     @property
     def rows(self) -> LinearModel:
         """See `ModelFolder.rows`."""
         return self.model
 
+    @property
+    def digest(self) -> str:
+        """See `ModelFolder.digest`."""
+        return self.model.digest
+
     def save(self, path: Path) -> None:
         """See `ModelFolder.save`."""
         save_linear(path, self.model)
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """See `ModelFolder.files`."""
-        return (*super().files, *(self.directory / name for name in self.more()))
-
     def more(self) -> Mapping[str, bytes]:
         """See `ModelFolder.more`."""
-        found = {self.columns.frozen: self.network} if self.network else {}
-        return found if self.receipt is None else {**found, RECEIPT: self.receipt.to_bytes()}
+        frozen = {self.columns.frozen: self.network} if self.network else {}
+        return {**frozen, **super().more()}
 
     @property
     def columns_read(self) -> frozenset[str]:
@@ -255,15 +250,6 @@ class LinearFolder(ModelFolder):
                 scores = max(scores, float(no_less(region.reach(R) * radius)))
         return float(no_less(np.sqrt(squares))), scores
 
-    def with_receipt(self) -> LinearFolder:
-        """Return the folder with its first receipt."""
-        return self._with_receipt("train", len(self.model.X), None)
-
-    def _with_receipt(self, action: str, rows: int, before: Receipt | None) -> LinearFolder:
-        held, model = len(self.model.X), self.model.digest
-        receipt = Receipt.of(action, rows, held, self.distances(), model, before)
-        return replace(self, receipt=receipt)
-
     def without(self, names: Sequence[int]) -> LinearFolder:
         """See `ModelFolder.without`."""
         old = self.model
@@ -276,13 +262,12 @@ class LinearFolder(ModelFolder):
                     f"{self.directory}: no row with the label {word!r} would be left; train on the "
                     "other labels"
                 )
-        return self._refit(old.of_rows(kept), "delete", len(names))
+        return self._refit(old.of_rows(kept))
 
-    def _refit(self, model: LinearModel, action: str, rows: int) -> LinearFolder:
+    def _refit(self, model: LinearModel) -> LinearFolder:
         # The first of Newton's steps from the former fit leads to the closed form.
         coefficients = coefficients_of(model.problems, self.model.coefficients)
-        changed = replace(self, model=replace(model, coefficients=coefficients))
-        return changed._with_receipt(action, rows, self.receipt)
+        return replace(self, model=replace(model, coefficients=coefficients))
 
     def rows_of(self, table: Table, X: NDArray[np.float64]) -> Rows:
         """See `ModelFolder.rows_of`."""
@@ -326,7 +311,7 @@ class LinearFolder(ModelFolder):
             next_name=old.next_name + len(X),
             groups=groups,
         )
-        return self._refit(model, "add", len(X)), names
+        return self._refit(model), names
 
     def ends_with(self, rows: Rows) -> bool:
         """See `ModelFolder.ends_with`."""
@@ -348,7 +333,7 @@ class LinearFolder(ModelFolder):
         return seconds
 
     def scales_left(self) -> tuple[str, ...]:
-        """Return the columns of numbers that no row held spans, so that others set their scale."""
+        """See `ModelFolder.scales_left`."""
         encoding, X = self.columns.encoding, self.model.X
         if encoding is None or self.columns.frozen:
             return ()

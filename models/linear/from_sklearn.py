@@ -139,7 +139,7 @@ def from_sklearn(
         columns = LinearColumns(source="X", encoding=encoding, weight=weight)
         folder = LinearFolder(Path(directory), columns, model)
         try:
-            folder = folder.with_receipt()
+            folder.distances()
         except LinearError as error:
             cure = "" if served == "minimum" else "; or pass served='minimum'"
             raise LinearError(f"{error}{cure}") from None

@@ -276,14 +276,14 @@ def train_linear(
             rows = replace(rows, X_test=frozen_features(network, where, rows.X_test))
     design = _design(rows.X, columns, bins, splines, penalty > 0)
     model = _fit(_start(rows, design, kind, penalty, source))
-    folder = LinearFolder(target, columns, model, None, network).with_receipt()
+    folder = LinearFolder(target, columns, model, network)
     bounding = time.monotonic()
     family = bound_members(model)
     bounding = time.monotonic() - bounding
     tested, cautions = _test(rows, model, test_share)
     if tested is not None and tested.quality is not None:
         cautions += tested.quality.caution
-    write_new(folder)
+    folder = write_new(folder)
     seconds = time.monotonic() - began
     return LinearReport(folder, family, tested, seconds, bounding, (*rows.cautions, *cautions))
 

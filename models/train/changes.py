@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
 from leaveout.files import read_whole
@@ -18,8 +22,8 @@ from leaveout.models.reading import FURTHER, read_table
 from leaveout.models.table import Table
 from leaveout.models.train.data import refuse_empty_cells, row_ids
 from leaveout.models.train.encoding import is_missing_value
-from leaveout.models.train.folder import ModelFolder, open_for_change
-from leaveout.models.train.receipt import Receipt
+from leaveout.models.train.folder import SEED, ModelFolder, new_request, open_for_change
+from leaveout.models.train.receipts import Receipt, Sign, openings
 
 _SHOWN = 3
 _LOOKED_THROUGH = 2**26
@@ -47,8 +51,14 @@ class Deletion:
         Whether an earlier run had made this very change, and was ended before it could say so.
     naming : tuple of Path
         Files of others in the folder, such as results, that still say what a row was called.
+    former : tuple of Path
+        Of a network's folder, what is about the network before.
     receipt : Receipt or None
-        What the folder now says of the change, where its models have receipts.
+        What the folder now says of the change.
+    openings : dict of str to str
+        By row, what shows that the receipt is about it: for who asked, and kept nowhere.
+    line : bytes
+        The receipt as it stands in the folder.
     """
 
     rows: tuple[str, ...]
@@ -59,7 +69,10 @@ class Deletion:
     files: tuple[Path, ...]
     is_finished: bool = False
     naming: tuple[Path, ...] = ()
+    former: tuple[Path, ...] = ()
     receipt: Receipt | None = None
+    openings: Mapping[str, str] = field(default_factory=dict)
+    line: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -81,6 +94,7 @@ def delete_rows(
     rows: Sequence[str],
     check: bool,
     tell: Callable[[Deletion], None],
+    sign: Sign | None = None,
 ) -> Deletion:
     """Delete rows from the model of a folder.
 
@@ -96,6 +110,8 @@ def delete_rows(
     tell : callable
         Told once the change is on the disk. Only then is it forgotten that it was asked for, so
         that a program that is killed before finds it done when it asks again.
+    sign : callable or None
+        Signs the receipt.
 
     Raises
     ------
@@ -106,20 +122,22 @@ def delete_rows(
     with open_for_change(kind, directory) as folder:
         asked = tuple(row.strip() for row in rows)
         request = msgspec.json.encode(["delete", *sorted(asked)])
-        known = _rows_by_name(folder)
-        if asked and not known.keys() & set(asked) and folder.was_asked(request):
+        former, seed = Former.of(folder), folder.asked_before(request)
+        known = former.units
+        if asked and not known.keys() & set(asked) and seed is not None:
             seconds, kept, is_finished = 0.0, folder.own_spec(), True
             retraining = folder.check() if check else None
         else:
-            names, before, is_finished = _named_rows(folder, asked, known), folder.spec(), False
+            names, is_finished, seed = _named_rows(folder, asked, known), False, new_seed()
             began = time.perf_counter()
             folder = folder.without(names)
             seconds = time.perf_counter() - began
             retraining = folder.check() if check else None
-            kept = write_changed(folder, before, request)
+            folder, kept = write_changed(folder, former, seed, request, sign)
         done = Deletion(
             asked, len(folder.rows.names), seconds, retraining, kept, folder.files,
-            is_finished, _files_with_names(folder, asked), folder.receipt,
+            is_finished, _files_with_names(folder, asked), (), folder.receipts.last,
+            openings(seed, asked), folder.receipts.lines[-1].content,
         )  # fmt: skip
         tell(done)
         folder.acknowledge()
@@ -166,23 +184,23 @@ def add_rows(
             table.require(folder.group, "its equal cells name rows that leave together")
             cells = _group_cells(table, folder.group, error)
         request = msgspec.json.encode(["add", *(each.tolist() for each in rows), cells or ids])
-        if folder.was_asked(request) and folder.ends_with(rows):
+        if folder.asked_before(request) is not None and folder.ends_with(rows):
             names, seconds, kept = folder.rows.names[-len(table) :], 0.0, folder.own_spec()
             is_finished = True
         else:
             _refuse_held(table, ids, folder)
-            before, is_finished = folder.spec(), False
+            former, is_finished = Former.of(folder), False
             began = time.perf_counter()
             folder, names = folder.with_rows(rows, cells)
             seconds = time.perf_counter() - began
             named = dict(zip(names.tolist(), ids, strict=True)) if ids else {}
             columns = msgspec.structs.replace(columns, ids={**columns.ids, **named})
             folder = replace(folder, columns=columns)
-            kept = write_changed(folder, before, request)
+            folder, kept = write_changed(folder, former, new_seed(), request)
         called = tuple(dict.fromkeys(cells or map(columns.name_of, names.tolist())))
         done = Addition(
             called, len(folder.rows.names), seconds, kept, folder.files, is_finished,
-            folder.receipt,
+            folder.receipts.last,
         )  # fmt: skip
         tell(done)
         folder.acknowledge()
@@ -202,11 +220,55 @@ def rows_of_table(kind: type[ModelFolder], path: Path, directory: Path) -> tuple
     return tuple(dict.fromkeys(cells) if folder.group else cells)
 
 
-def write_changed(folder: ModelFolder, before: str, request: bytes = b"") -> Path | None:
-    """Write a folder after its model changed; return the specification if it is kept."""
-    held = folder.rows
-    changed = replace(folder, columns=folder.columns.restrict_to_rows(held.names, held.X))
-    return None if changed.write(before, request) else folder.directory / folder.subject.spec
+@dataclass(frozen=True)
+class Former:
+    """What a folder was before a change, which may change its model in place."""
+
+    spec: str
+    units: Mapping[str, list[int]]  # rows by what they, or their groups, are called
+
+    @staticmethod
+    def of(folder: ModelFolder) -> Former:
+        """Look at a folder before it changes."""
+        return Former(folder.spec(), _rows_by_name(folder))
+
+    def changes(self, held: NDArray[np.int64]) -> tuple[str, int, list[str]]:
+        """Return what was done where these rows are left: its name, to how many, who is gone."""
+        now = set(held.tolist())
+        before = {row for rows in self.units.values() for row in rows}
+        gone = [name for name, rows in self.units.items() if now.isdisjoint(rows)]
+        action = "forget" if now <= before else "add" if before <= now else "change"
+        return action, len(before ^ now), gone
+
+
+def new_seed() -> bytes:
+    """Return the random bytes of one change."""
+    return secrets.token_bytes(SEED)
+
+
+F = TypeVar("F", bound=ModelFolder)
+
+
+def write_changed(
+    folder: F,
+    former: Former,
+    seed: bytes = b"",
+    request: bytes = b"",
+    sign: Sign | None = None,
+) -> tuple[F, Path | None]:
+    """Write a folder after its model changed, with a receipt; return the specification if kept."""
+    held, seed = folder.rows, seed or new_seed()
+    action, rows, gone = former.changes(held.names)
+    changed = replace(
+        folder,
+        columns=folder.columns.restrict_to_rows(held.names, held.X),
+        receipts=replace(folder.receipts, sign=sign).then(
+            action, rows, len(held.names), folder.digest, folder.distances(), openings(seed, gone)
+        ),
+    )
+    asked = new_request(seed, request) if request else b""
+    is_written = changed.write(former.spec, asked)
+    return changed, None if is_written else folder.directory / folder.subject.spec
 
 
 def _files_with_names(folder: ModelFolder, rows: Sequence[str]) -> tuple[Path, ...]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
@@ -29,12 +28,15 @@ from leaveout.files import (
 from leaveout.models.family import FAMILY
 from leaveout.models.table import Table
 from leaveout.models.train.columns import Subject, TableColumns
-from leaveout.models.train.receipt import Receipt
+from leaveout.models.train.receipts import SALT, Receipts
 
 _OF_ROWS = FAMILY
 """What others keep here that is made of the model alone, and of the rows it held."""
+_EARLIER = "receipt.json"
+"""The one receipt that earlier versions kept."""
 REQUEST = ".leaveout-request"
-"""A salted digest of what was last asked for, until the program has said that it is done."""
+"""A seed and salted digest of what was last asked for, until the program said that it is done."""
+SEED = 16
 
 
 Rows = tuple[NDArray[Any], ...]
@@ -65,6 +67,7 @@ class ModelFolder(ABC):
     subject: ClassVar[Subject]
     directory: Path
     columns: TableColumns
+    receipts: Receipts = field(default_factory=Receipts, kw_only=True)
 
     @classmethod
     def read(cls, directory: Path) -> Self:
@@ -83,7 +86,9 @@ class ModelFolder(ABC):
                 f"{directory}: no {subject.model}; leaveout {subject.word} train creates such a "
                 "folder"
             )
-        return cls.load(directory)
+        found = cls.load(directory)
+        receipts = Receipts.read(directory, lambda: found.digest, subject.error)
+        return replace(found, receipts=receipts)
 
     @classmethod
     @abstractmethod
@@ -94,6 +99,19 @@ class ModelFolder(ABC):
     @abstractmethod
     def rows(self) -> Held:
         """The rows held."""
+
+    @property
+    @abstractmethod
+    def digest(self) -> str:
+        """SHA-256 of the model and its rows."""
+
+    def distances(self) -> tuple[float, float]:
+        """Bound how far coefficients, and scores, are from those of a training on these rows."""
+        return 0.0, 0.0
+
+    def scales_left(self) -> tuple[str, ...]:
+        """Return the columns of numbers whose scale was set by rows that are gone."""
+        return ()
 
     @abstractmethod
     def save(self, path: Path) -> None:
@@ -139,18 +157,12 @@ class ModelFolder(ABC):
     def files(self) -> tuple[Path, ...]:
         """The files that are written."""
         subject = self.subject
-        return tuple(
-            self.directory / name for name in (subject.model, subject.columns, subject.spec)
-        )
-
-    @property
-    def receipt(self) -> Receipt | None:
-        """What the folder says of its last change, where its models have receipts."""
-        return None
+        names = subject.model, subject.columns, subject.spec, *self.more()
+        return tuple(self.directory / name for name in names if name != SALT)
 
     def more(self) -> Mapping[str, bytes]:
         """Return further files by name."""
-        return {}
+        return self.receipts.files()
 
     @property
     def claim(self) -> str:
@@ -189,8 +201,8 @@ class ModelFolder(ABC):
             The specification that was written last: another one is the user's own, and kept, but
             for the lines about the inputs where they still stand. None where there was no model.
         request : bytes
-            What was asked for, for `was_asked` to know it again where this program is killed before
-            it says that it is done, and calls `acknowledge`.
+            What was asked for (`new_request`), for `asked_before` to know it again where this
+            program is killed before it says that it is done, and calls `acknowledge`.
 
         Returns
         -------
@@ -212,7 +224,7 @@ class ModelFolder(ABC):
         if not is_kept:
             files[self.subject.spec] = spec.encode()
         if request:
-            files[REQUEST] = _request_digest(secrets.token_bytes(_SALT), request)
+            files[REQUEST] = request
         put_model(self.subject, self.directory, self.save, files, is_new=before is None)
         return not is_kept
 
@@ -221,14 +233,15 @@ class ModelFolder(ABC):
         path = self.directory / self.subject.spec
         return None if _text(path) in {None, self.spec()} else path
 
-    def was_asked(self, request: bytes) -> bool:
-        """Return whether the last change was this request, left unacknowledged."""
+    def asked_before(self, request: bytes) -> bytes | None:
+        """Return the seed of the last change if it was this request, left unacknowledged."""
         with _refuse_os_errors(self.subject, self.directory, "read"):
             try:
                 found = read_whole(self.directory / REQUEST, SETTINGS)
             except FileNotFoundError:
-                return False
-        return found == _request_digest(found[:_SALT], request)
+                return None
+        seed = found[:SEED]
+        return seed if found == new_request(seed, request) else None
 
     def acknowledge(self) -> None:
         """Forget the last request once its result was reported."""
@@ -246,7 +259,7 @@ def put_model(
     is_new: bool,
 ) -> None:
     """Write a model and other files into its folder atomically; the caller locks it."""
-    gone = {REQUEST, *(() if is_new else (_OF_ROWS,))} - set(files)
+    gone = {REQUEST, *(() if is_new else (_OF_ROWS, _EARLIER))} - set(files)
     with _refuse_os_errors(subject, directory, "written"), partial_folder(directory) as staged:
         for name, content in files.items():
             (staged / name).touch(OWNER_ONLY if name == REQUEST else 0o666)
@@ -294,12 +307,9 @@ def _refuse_os_errors(subject: Subject, directory: Path, what: str) -> Iterator[
         raise subject.error(f"{directory}: cannot be {what}: {error.strerror or error}") from None
 
 
-_SALT = 16
-
-
-def _request_digest(salt: bytes, request: bytes) -> bytes:
-    """Return a salt and salted digest of a request, which may name deleted rows."""
-    return salt + hashlib.blake2b(request, salt=salt, digest_size=32).digest()
+def new_request(seed: bytes, request: bytes) -> bytes:
+    """Return a seed and digest of a request, which may name deleted rows, salted by it."""
+    return seed + hashlib.blake2b(request, salt=seed, digest_size=32).digest()
 
 
 def _text(path: Path) -> str | None:
@@ -337,9 +347,11 @@ def refuse_taken(subject: Subject, directory: Path) -> None:
             raise subject.error(f"{directory}: contains {what}; choose another folder")
 
 
-def write_new(folder: ModelFolder) -> None:
-    """Write the folder of a new model."""
-    subject, target = folder.subject, folder.directory
+def write_new(folder: F) -> F:
+    """Write the folder of a new model, and return it with its first receipt."""
+    subject, target, held = folder.subject, folder.directory, len(folder.rows.names)
+    receipts = Receipts().then("train", held, held, folder.digest, folder.distances(), {})
+    folder = replace(folder, receipts=receipts)
     try:
         make_folder(target)
     except OSError as error:
@@ -347,3 +359,4 @@ def write_new(folder: ModelFolder) -> None:
     with lock_folder(subject, target):
         refuse_taken(subject, target)
         folder.write()
+    return folder

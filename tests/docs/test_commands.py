@@ -102,7 +102,7 @@ def test_the_program_takes_the_command(page, command):
         "leaveout verfy a.spec",
         "leaveout verify a.spec --tme 3",
         "leaveout forest forget clinic 3",
-        "leaveout forest delete clinic 3 --chek",
+        "leaveout forget clinic 3 --chek",
         "leaveout forest clinic",
         "leaveout supports --onnx-operators",
         "leaveout-vnnlib supports --onnx",

@@ -271,7 +271,7 @@ def test_commands_speak_of_the_columns(tmp_path, capsys, monkeypatch):
     points.to_csv("new.csv", index=False)
     assert run(["guard", "own", "--epsilon", "700", "new.csv"]) == 0
     assert capsys.readouterr().out.split()[-300:] == [model.labels[each] for each in answers]
-    assert run(["linear", "delete", "own", "5", "17", "--check"]) == 0
+    assert run(["forget", "own", "5", "17", "--check"]) == 0
     more = others(frame, 9, seed=8).assign(buys="yes")
     more.to_csv("more.csv", index=False)
     assert run(["linear", "add", "own", "more.csv"]) == 0

@@ -135,6 +135,6 @@ def test_the_command(tmp_path, capsys):
     words = ["linear", "train", str(path), "--label", "ill", "-o", str(out), "--trees", "5"]
     assert run([*words, "--penalty", "10", "--test-share", "0.2"]) == 0
     assert "96" in capsys.readouterr().out
-    assert run(["linear", "delete", str(out), "7", "--check"]) == 0
+    assert run(["forget", str(out), "7", "--check"]) == 0
     assert "a fit from zero agrees" in capsys.readouterr().out
-    assert run(["linear", "delete", str(out), "5"]) != 0
+    assert run(["forget", str(out), "5"]) != 0

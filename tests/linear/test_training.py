@@ -183,7 +183,7 @@ def test_accuracy_is_that_of_a_model_without_the_rows_it_is_tested_on(tmp_path):
     assert (len(report.family), report.folder.group) == (30, "person")
     assert report.tested.held_out and len(report.tested.y) == 2 * round(0.25 * 30)
     assert 0.4 < report.tested.quality.accuracy <= 1
-    assert report.without_bound == 0 and report.folder.receipt.coefficients < 1e-9
+    assert report.without_bound == 0 and report.folder.receipts.last.coefficients < 1e-9
     assert model.groups is not None and model.groups.cells.tolist() == [
         row["person"] for row in rows
     ]

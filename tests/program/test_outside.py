@@ -65,10 +65,10 @@ RUNS = {
     "forest train": [
         ["forest", "train", "table.csv", "--label", "label", "--trees", 3, "-o", "clinic"],
     ],
-    "forest delete": [["forest", "delete", "clinic", 3, "--check"]],
+    "forget": [["forget", "clinic", 3, "--check"]],
+    "receipts": [["receipts", "clinic"]],
     "forest add": [["forest", "add", "clinic", "more.csv"]],
     "linear train": [["linear", "train", "table.csv", "--label", "label", "-o", "line"]],
-    "linear delete": [["linear", "delete", "line", 3, "--check"]],
     "linear add": [["linear", "add", "line", "more.csv"]],
     "trees train": [
         ["trees", "train", "table.csv", "--label", "label", "-o", "boosted", "--trees", 2,

@@ -14,6 +14,7 @@ from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.compare import compare
 from leaveout.verifier.cli.fmt import fmt
 from leaveout.verifier.cli.forest import forest
+from leaveout.verifier.cli.forget import forget, receipts
 from leaveout.verifier.cli.functions import functions
 from leaveout.verifier.cli.guard import guard
 from leaveout.verifier.cli.linear import linear
@@ -73,6 +74,8 @@ app.command()(partition)
 app.add_typer(forest, name="forest")
 app.add_typer(linear, name="linear")
 app.add_typer(trees, name="trees")
+app.command()(forget)
+app.command()(receipts)
 app.command()(service)
 app.command()(guard)
 app.command()(report)

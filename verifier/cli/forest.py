@@ -9,8 +9,6 @@ import typer
 
 from leaveout.verifier.cli.changes import (
     EARLIER,
-    From,
-    RowNames,
     file_lines,
     lines,
     say_changed,
@@ -22,12 +20,12 @@ from leaveout.verifier.cli.options import (
 from leaveout.verifier.cli.table_options import TableOptions, of_table
 
 if TYPE_CHECKING:
-    from leaveout.models.forest.folders import Addition, Deletion, ForestReport
+    from leaveout.models.forest.folders import Addition, ForestReport
 
 
 forest = typer.Typer(
-    help="Random forests that forget rows exactly: train one, delete rows, add rows.\n\nAfter "
-    "any deletion the forest equals, bit for bit, one trained on the remaining rows; a "
+    help="Random forests that forget rows exactly: train one, add rows.\n\nAfter "
+    "leaveout forget DIR ROW the forest equals, bit for bit, one trained on the remaining rows; a "
     "deletion takes milliseconds. The forests without each single row therefore need no "
     "training, and leaveout verify DIR/forest.spec decides what one row can change, for "
     "every row and every input.",
@@ -107,45 +105,6 @@ def train(
 
 
 @forest.command()
-def delete(
-    folder: Folder,
-    rows: RowNames = None,
-    source: From = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check", help="Also retrain on the remaining rows and compare, bit for bit."
-        ),
-    ] = False,
-) -> None:
-    """Delete rows; the forest then equals exactly one trained on the remaining rows.
-
-    Either all rows are deleted or, on an error, none. The rewritten files contain neither the rows
-    nor their names.
-
-    For example: leaveout forest delete clinic 17 23
-    """
-    from leaveout.models.forest.folders import delete_rows, rows_of_table
-
-    _compile()
-    listed = rows_of_table(source, folder) if source is not None else ()
-    delete_rows(folder, [*(rows or ()), *listed], check, _say_deleted)
-
-
-def _say_deleted(done: Deletion) -> None:
-    rows = [
-        ("deleted", some(done.rows) + done.is_finished * EARLIER),
-        ("rows left", f"{done.left:,}"),
-        ("seconds", f"{done.seconds:.4f}"),
-    ]
-    if done.retraining is None:
-        rows.append(("equal", "to retraining on the remaining rows; --check compares"))
-    else:
-        rows.append(("equal", "bit for bit to retraining on the remaining rows"))
-    say_changed(done, rows)
-
-
-@forest.command()
 def add(
     folder: Folder,
     data: Annotated[
@@ -202,6 +161,6 @@ def _training_table(report: ForestReport) -> str:
     rows.append(("next", f"leaveout verify {report.directory / 'forest.spec'}"))
     rows.append(("", f"leaveout guard {report.directory} --epsilon 0.2 ROWS.csv"))
     rows.append(
-        ("", f"leaveout forest delete {report.directory} {(report.group and 'GROUP') or 'ROW'}...")
+        ("", f"leaveout forget {report.directory} {(report.group and 'GROUP') or 'ROW'}...")
     )
     return lines(rows)

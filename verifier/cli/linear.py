@@ -9,8 +9,6 @@ import typer
 
 from leaveout.verifier.cli.changes import (
     EARLIER,
-    From,
-    RowNames,
     file_lines,
     lines,
     say_changed,
@@ -23,13 +21,14 @@ from leaveout.verifier.cli.table_options import TableOptions, of_table
 
 if TYPE_CHECKING:
     from leaveout.models.linear.training import LinearReport
-    from leaveout.models.train.changes import Addition, Deletion
+    from leaveout.models.train.changes import Addition
 
 linear = typer.Typer(
     help="Logistic, softmax, ridge, Poisson and gamma regression, linear SVMs, scorecards and "
-    "splines: fit one, delete rows, add rows.\n\nThe models without each single row, or group, "
+    "splines: fit one, add rows.\n\nThe models without each single row, or group, "
     "follow from the one fit, each within a proved distance, so leaveout verify DIR/linear.spec "
-    "decides what one row can change, for every row and every input, without any training.",
+    "decides what one row can change, for every row and every input, without any training. "
+    "leaveout forget DIR ROW removes rows.",
     no_args_is_help=True,
     rich_markup_mode="rich",
 )
@@ -136,44 +135,6 @@ def train(
 
 
 @linear.command()
-def delete(
-    folder: Folder,
-    rows: RowNames = None,
-    source: From = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Also fit from zero on the remaining rows and compare.")
-    ] = False,
-) -> None:
-    """Delete rows; the model is then the one without them, to a proved distance.
-
-    Either all rows are deleted or, on an error, none. The rewritten files contain neither the rows
-    nor their names; scales, bins, knots and words of columns stay. receipt.json says what was done.
-
-    For example: leaveout linear delete clinic 17 23
-    """
-    from leaveout.models.linear.folder import LinearFolder, delete_rows
-    from leaveout.models.train.changes import rows_of_table
-
-    listed = rows_of_table(LinearFolder, source, folder) if source is not None else ()
-    delete_rows(folder, [*(rows or ()), *listed], check, _say_deleted)
-    for name in LinearFolder.read(folder).scales_left():
-        typer.echo(
-            f"note: column {name!r} keeps a scale that no remaining row spans; train again if the "
-            "least or greatest number of a deleted row must not be known",
-            err=True,
-        )
-
-
-def _say_deleted(done: Deletion) -> None:
-    compared = "" if done.retraining is None else "; a fit from zero agrees"
-    rows = [
-        ("deleted", some(done.rows) + done.is_finished * EARLIER),
-        ("rows left", f"{done.left:,}"),
-    ]
-    say_changed(done, [*rows, *_distances(done, compared)])
-
-
-@linear.command()
 def add(
     folder: Folder,
     data: Annotated[
@@ -205,10 +166,10 @@ def _say_added(done: Addition) -> None:
     say_changed(done, [*rows, *_distances(done)])
 
 
-def _distances(done: Deletion | Addition, compared: str = "") -> list[tuple[str, str]]:
+def _distances(done: Addition) -> list[tuple[str, str]]:
     found = [("seconds", f"{done.seconds:.4f}")]
     if done.receipt is not None:
-        said = f"proved: at most {done.receipt.coefficients:.2g} in all coefficients{compared}"
+        said = f"proved: at most {done.receipt.coefficients:.2g} in all coefficients"
         found.append(("from minimum", said))
         found.append(
             ("", f"at most {done.receipt.scores:.2g} in any score of linear.spec's inputs")
@@ -218,7 +179,7 @@ def _distances(done: Deletion | Addition, compared: str = "") -> list[tuple[str,
 
 def _training_table(report: LinearReport) -> str:
     folder, model, tested = report.folder, report.folder.model, report.tested
-    group, receipt = folder.group, folder.receipt
+    group, receipt = folder.group, folder.receipts.last
     rows = [
         ("rows", f"{len(model.X):,}"),
         *([("groups", f"{len(report.family):,}, by {group!r}")] if group else []),
@@ -245,7 +206,5 @@ def _training_table(report: LinearReport) -> str:
     rows.append(("next", f"leaveout verify {folder.directory / 'linear.spec'}"))
     if folder.model.labels:
         rows.append(("", f"leaveout guard {folder.directory} --epsilon 0.2 ROWS.csv"))
-    rows.append(
-        ("", f"leaveout linear delete {folder.directory} {(group and 'GROUP') or 'ROW'}...")
-    )
+    rows.append(("", f"leaveout forget {folder.directory} {(group and 'GROUP') or 'ROW'}..."))
     return lines(rows)

@@ -13,6 +13,7 @@ import msgspec
 
 from leaveout.errors import cause
 from leaveout.files import SETTINGS, read_whole, why_unread
+from leaveout.kernel.receipts import PAYLOAD_TYPE as OF_RECEIPTS
 from leaveout.kernel.records import parse
 from leaveout.verifier.evidence.statement import EvidenceError, TamperedError
 
@@ -70,11 +71,28 @@ class Envelope:
 
 def seal_payload(payload: bytes, signer: CryptoSigner) -> bytes:
     """Return the signed envelope of a statement as JSON."""
+    return msgspec.json.format(_sealed(payload, PAYLOAD_TYPE, signer), indent=2) + b"\n"
+
+
+def seal_line(payload: bytes, signer: CryptoSigner) -> bytes:
+    """Return the signed envelope of a receipt, in one line."""
+    return _sealed(payload, OF_RECEIPTS, signer)
+
+
+def _sealed(payload: bytes, kind: str, signer: CryptoSigner) -> bytes:
     from securesystemslib.dsse import Envelope as Sealed
 
-    envelope = Sealed(payload, PAYLOAD_TYPE, {})
+    envelope = Sealed(payload, kind, {})
     envelope.sign(signer)
-    return msgspec.json.format(msgspec.json.encode(envelope.to_dict()), indent=2) + b"\n"
+    return msgspec.json.encode(envelope.to_dict())
+
+
+def verify_line(content: bytes, name: str, key: SSlibKey, path: Path) -> None:
+    """Verify the signature of a receipt with a public key."""
+    raw = decode_json(content, name)
+    if not isinstance(raw, dict) or "payload" not in raw:
+        raise TamperedError(f"{name}: not signed; expected a signature by key {key.keyid} ({path})")
+    _opened(raw, name, OF_RECEIPTS).verify(key, path)
 
 
 def decode_json(content: bytes, name: str) -> Any:
@@ -96,14 +114,16 @@ def open_envelope(content: bytes, name: str) -> Envelope:
         )
     if isinstance(raw, dict) and "_type" in raw:
         return Envelope(name, content, ())
+    return _opened(raw, name, PAYLOAD_TYPE)
+
+
+def _opened(raw: object, name: str, kind: str) -> Envelope:
     try:
         file = msgspec.convert(raw, _File)
     except msgspec.ValidationError as error:
         raise TamperedError(f"{name}: not a DSSE envelope: {error}") from None
-    if file.payload_type != PAYLOAD_TYPE:
-        raise TamperedError(
-            f"{name}: payloadType is {file.payload_type!r}, expected {PAYLOAD_TYPE!r}"
-        )
+    if file.payload_type != kind:
+        raise TamperedError(f"{name}: payloadType is {file.payload_type!r}, expected {kind!r}")
     try:
         payload = base64.b64decode(file.payload, validate=True)
     except (binascii.Error, ValueError):

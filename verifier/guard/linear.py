@@ -25,7 +25,7 @@ from leaveout.kernel.numbers import gamma, lengths, no_less
 from leaveout.models.linear.family import bound_members, refine
 from leaveout.models.linear.file import LINEAR, load_linear
 from leaveout.models.linear.folder import COLUMNS, LinearFolder, frozen_features
-from leaveout.models.train.changes import write_changed
+from leaveout.models.train.changes import Former, write_changed
 from leaveout.models.train.folder import open_for_change
 from leaveout.verifier.guard.inputs import Finding, Glance, LeakFinder, Point
 from leaveout.verifier.guard.subject import Identity, OnProgress, TableSubject
@@ -333,7 +333,7 @@ class LinearSubject(TableSubject):
                     f"{self.folder / LINEAR}: row {model.names[left][0]} leaves together with some "
                     "of these; name all rows of a group"
                 )
-            write_changed(folder.without(gone.tolist()), folder.spec())
+            write_changed(folder.without(gone.tolist()), Former.of(folder))
 
 
 def known_members(model: LinearModel, path: Path, progress: OnProgress) -> Family:

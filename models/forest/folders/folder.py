@@ -15,6 +15,7 @@ from leaveout.errors import ForestError
 from leaveout.models.family import DataFacts
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST, FORESTS
+from leaveout.models.forest.files import digest_of
 from leaveout.models.forest.plain import Ensemble
 from leaveout.models.table import Table
 from leaveout.models.train import changes
@@ -53,6 +54,11 @@ class ForestFolder(ModelFolder):
     def rows(self) -> Ensemble:
         """See `ModelFolder.rows`."""
         return self.forest.ensemble()
+
+    @property
+    def digest(self) -> str:
+        """See `ModelFolder.digest`."""
+        return digest_of(self.forest.ensemble())
 
     def save(self, path: Path) -> None:
         """See `ModelFolder.save`."""
@@ -159,9 +165,9 @@ def change_forest(directory: Path, change: Callable[[DareForestClassifier], T]) 
     with lock_folder(FORESTS, directory):
         if (directory / COLUMNS).exists():
             folder = ForestFolder.read(directory)
-            before = folder.spec()
+            former = changes.Former.of(folder)
             found = change(folder.forest)
-            changes.write_changed(folder, before)
+            changes.write_changed(folder, former)
             return found
         forest = DareForestClassifier.load(directory / FOREST)
         found = change(forest)

@@ -150,7 +150,7 @@ def train_forest(
     trained.set_params(n_jobs=settings.n_jobs)
     tested = _answer_tests(data, trained, test_share)
     folder = ForestFolder(target, data.columns, trained)
-    write_new(folder)
+    folder = write_new(folder)
     quality = _quality(tested, trained.classes_)
     return ForestReport(
         directory=target,

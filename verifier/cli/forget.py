@@ -1,0 +1,240 @@
+"""``leaveout forget`` and ``leaveout receipts``: rows that leave a model, and what says so."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leaveout.verifier.cli.changes import EARLIER, From, RowNames, lines, say_changed, some
+
+if TYPE_CHECKING:
+    from leaveout.models.train.changes import Deletion
+    from leaveout.models.train.folder import ModelFolder
+    from leaveout.models.train.receipts import Receipts
+
+Folder = Annotated[
+    Path,
+    typer.Argument(
+        metavar="DIR",
+        help="A folder made by leaveout forest train, linear train or train.",
+        show_default=False,
+    ),
+]
+
+
+def forget(
+    folder: Folder,
+    rows: RowNames = None,
+    source: From = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Also train on the remaining rows and compare: a forest bit for bit, a linear "
+            "model within the proved distance.",
+        ),
+    ] = False,
+    receipt: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write the receipt for whoever asked, with what shows that it is about their "
+            "rows; that is kept nowhere else.",
+            show_default=False,
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Sign the receipt with this private key (leaveout attest --new-key).",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Make a model forget rows, and write a receipt.
+
+    A forest then equals, bit for bit, one trained on the remaining rows; a linear model is within a
+    proved distance of the one fitted to them; a network becomes the member trained without the
+    row, and its family goes. Either all rows are forgotten or, on an error, none. The rewritten
+    files contain neither the rows nor their names.
+
+    For example: leaveout forget clinic 17 23, then leaveout receipts clinic
+    """
+    from leaveout.files import write_whole
+    from leaveout.models.train import changes
+    from leaveout.verifier.evidence.signing import read_signer, seal_line
+    from leaveout.verifier.evidence.statement import EvidenceError
+
+    if receipt is not None and (receipt.exists() or not receipt.parent.is_dir()):
+        raise EvidenceError(f"--receipt {receipt}: name a new file in a folder that exists")
+    signer = None if key is None else read_signer(key)
+    sign = None if signer is None else lambda content: seal_line(content, signer)
+    kind = _kind(folder)
+
+    def tell(done: Deletion) -> None:
+        if receipt is not None:
+            held = {"receipt": done.line.decode(), "openings": dict(done.openings)}
+            write_whole(receipt, json.dumps(held, indent=1).encode() + b"\n")
+        _say_forgotten(done, receipt)
+        for path in done.former:
+            typer.echo(f"note: {path} is of the network before; remove it", err=True)
+
+    if kind is None:
+        from leaveout.errors import TrainingError
+        from leaveout.models.train.forget import forget_member
+
+        if source is not None or check:
+            raise TrainingError(
+                f"{folder}: a network forgets the one row named, which its member lacks; drop "
+                "--from and --check"
+            )
+        forget_member(folder, rows or (), tell, sign)
+        return
+    listed = changes.rows_of_table(kind, source, folder) if source is not None else ()
+    changes.delete_rows(kind, folder, [*(rows or ()), *listed], check, tell, sign)
+    for name in kind.read(folder).scales_left():
+        typer.echo(
+            f"note: column {name!r} keeps a scale that no remaining row spans; train again if the "
+            "least or greatest number of a forgotten row must not be known",
+            err=True,
+        )
+
+
+def _kind(folder: Path) -> type[ModelFolder] | None:
+    """Return what a folder holds; None for a network."""
+    from leaveout.errors import TrainingError
+    from leaveout.models.forest.columns import FOREST
+    from leaveout.models.linear.file import LINEAR
+    from leaveout.models.train.export import NETWORK
+
+    if (folder / LINEAR).exists():
+        from leaveout.models.linear.folder import LinearFolder
+
+        return LinearFolder
+    if (folder / NETWORK).exists():
+        return None
+    if not folder.is_dir():
+        raise TrainingError(f"{folder}: no such folder; name the folder of a model")
+    if not (folder / FOREST).exists() and (folder / "trees.npz").exists():
+        raise TrainingError(f"{folder}: trees of a library cannot forget; train them again")
+    from leaveout.models.forest.folders import ForestFolder
+    from leaveout.verifier.warm_up import warm
+
+    warm(["trees"], lambda said: typer.echo(f"leaveout: {said}", err=True))
+    return ForestFolder
+
+
+def _say_forgotten(done: Deletion, receipt: Path | None) -> None:
+    own = done.receipt
+    assert own is not None
+    rows = [
+        ("forgotten", some(done.rows) + done.is_finished * EARLIER),
+        ("rows left", f"{done.left:,}"),
+        ("seconds", f"{done.seconds:.4f}"),
+    ]
+    compared = "" if done.retraining is None else "; training on the remaining rows agrees"
+    if own.coefficients or own.scores:
+        said = f"proved: at most {own.coefficients:.2g} in all coefficients{compared}"
+        rows += [
+            ("from minimum", said),
+            ("", f"at most {own.scores:.2g} in any score of linear.spec's inputs"),
+        ]
+    else:
+        rows.append(("equal", f"bit for bit to training without them{compared}"))
+    rows.append(("receipt", f"number {own.number}" + (f", {receipt}" if receipt else "")))
+    say_changed(done, rows)
+
+
+def receipts(
+    folder: Folder,
+    own: Annotated[
+        Path | None,
+        typer.Option(
+            "--of",
+            metavar="FILE",
+            help="A receipt that forget --receipt wrote: check that it is in the chain, and about "
+            "the rows that it names.",
+            show_default=False,
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Public key that must have signed every receipt of rows that were forgotten.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """List the receipts of a model, and check them.
+
+    Each states the digest of the one before, and the last one that of the model in the folder, so
+    that none is changed, dropped or moved unseen. Nothing of the rows is needed.
+
+    For example: leaveout receipts clinic --of mine.json --key clinic.pub
+
+    Exit status: 0 all hold, 2 something does not.
+    """
+    from leaveout.kernel.receipts import check_claim
+    from leaveout.kernel.refusal import Rejected
+    from leaveout.verifier.cli.options import reader_may_leave
+    from leaveout.verifier.evidence.signing import read_public, verify_line
+    from leaveout.verifier.evidence.statement import EvidenceError
+
+    kind = _kind(folder)
+    if kind is None:
+        from leaveout.models.train.forget import receipts_of
+
+        found = receipts_of(folder)
+    else:
+        found = kind.read(folder).receipts
+    if not found.lines:
+        raise EvidenceError(f"{folder}: no receipts; the first change of its rows writes one")
+    if key is not None:
+        public = read_public(key)
+        for line in found.lines:
+            if line.receipt.removed:
+                name = f"{folder}: receipt {line.receipt.number}"
+                verify_line(line.content, name, public, key)
+    said = _table(found)
+    if own is not None:
+        content, openings = _read_claim(own)
+        try:
+            receipt = check_claim(found.lines, content, openings)
+        except Rejected as wrong:
+            raise EvidenceError(f"{own}: {wrong}") from None
+        about = f", about {some(tuple(openings))}" if openings else ""
+        said += f"\n{own}: receipt {receipt.number}, of {receipt.time}{about}"
+    with reader_may_leave():
+        sys.stdout.write(said + "\n")
+
+
+def _read_claim(path: Path) -> tuple[bytes, dict[str, str]]:
+    """Return the receipt that somebody kept, and the openings of names."""
+    from leaveout.files import SETTINGS, read_whole, why_unread
+    from leaveout.kernel.records import convert, parse
+    from leaveout.verifier.evidence.statement import EvidenceError
+
+    try:
+        raw = parse(read_whole(path, SETTINGS))
+        return convert(raw["receipt"], str).encode(), convert(raw["openings"], dict[str, str])
+    except OSError as error:
+        raise EvidenceError(f"{path}: {why_unread(error)}") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise EvidenceError(f"{path}: not what forget --receipt wrote: {error}") from None
+
+
+def _table(found: Receipts) -> str:
+    rows = []
+    for line in found.lines:
+        own = line.receipt
+        near = f"within {own.coefficients:.2g}" if own.coefficients else "bit for bit"
+        signed = f", said to be signed by {', '.join(k[:8] for k in line.keys)}" * bool(line.keys)
+        said = f"{own.time}  {own.action} {own.rows:,}, {own.left:,} left, {near}{signed}"
+        rows.append((str(own.number), said))
+    return lines([*rows, ("chain", "each follows the one before; the last is of this model")])
