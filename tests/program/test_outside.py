@@ -67,6 +67,7 @@ RUNS = {
     ],
     "forget": [["forget", "clinic", 3, "--check"]],
     "receipts": [["receipts", "clinic"]],
+    "hinges": [["hinges", "clinic", "more.csv"]],
     "forest add": [["forest", "add", "clinic", "more.csv"]],
     "linear train": [["linear", "train", "table.csv", "--label", "label", "-o", "line"]],
     "linear add": [["linear", "add", "line", "more.csv"]],

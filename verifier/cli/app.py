@@ -17,6 +17,7 @@ from leaveout.verifier.cli.forest import forest
 from leaveout.verifier.cli.forget import forget, receipts
 from leaveout.verifier.cli.functions import functions
 from leaveout.verifier.cli.guard import guard
+from leaveout.verifier.cli.hinges import hinges
 from leaveout.verifier.cli.linear import linear
 from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.report import report
@@ -78,6 +79,7 @@ app.command()(forget)
 app.command()(receipts)
 app.command()(service)
 app.command()(guard)
+app.command()(hinges)
 app.command()(report)
 app.command()(rows)
 app.command()(unlearn)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from leaveout.arrays import Integers
 from leaveout.encoders import Box
 from leaveout.errors import GuardError, TrainingError
 from leaveout.models.table import frame_table, is_frame, number
@@ -126,6 +127,13 @@ class LeakFinder(ABC):
     @abstractmethod
     def leaks(self, x: Point, seen: Glance) -> bool:
         """Return whether an input leaks, asking the members a glance leaves."""
+
+    @abstractmethod
+    def dissenters(self, points: NDArray[Any], labels: Integers) -> list[Integers]:
+        """Return for each input all members that do not surely answer its label, ascending.
+
+        Of networks also those that tie; of linear models those that are not proved to agree.
+        """
 
     @abstractmethod
     def ask_all(self, x: Point) -> None:

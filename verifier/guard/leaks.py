@@ -267,6 +267,12 @@ class LeakTest(LeakFinder):
             everyone = self._margins.open(x, label, np.inf, everyone=True)
         self._crowd.ask_all(x, label, everyone)
 
+    def dissenters(
+        self, points: NDArray[np.float32], labels: NDArray[np.int64]
+    ) -> list[NDArray[np.int64]]:
+        """See `LeakFinder.dissenters`."""
+        return self._crowd.dissenters(points, labels)
+
     def glance(self, x: Point) -> Glance:
         """Evaluate N alone."""
         scores: list[float] = self._runner.scores(x[None])[0].tolist()

@@ -177,6 +177,32 @@ class LinearLeakTest(LeakFinder):
         dissents, near = self._ask(x)
         return dissents or len(near) > 0
 
+    def dissenters(self, points: NDArray[np.float64], labels: Integers) -> list[Integers]:
+        """See `LeakFinder.dissenters`: members whose answers are open are refitted, and kept."""
+        near = [self._dissenters(x)[1] for x in points]
+        self._refit(np.unique(np.concatenate([np.empty(0, np.int64), *near])))
+        return [np.union1d(*self._dissenters(x)) for x in points]
+
+    def _refit(self, units: Integers) -> None:
+        with self._lock:
+            left = np.setdiff1d(units, self._own.units)
+            if len(left):
+                self._own = _Own.of(refine(self._own.family, left[:_MOST_REFITTED]))
+
+    def _dissenters(self, x: Point) -> tuple[Integers, Integers]:
+        """Return units that certainly answer otherwise or tie, and those that may."""
+        sight, own = self._sight(x), self._own
+        sure, near = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rival in sight.rivals:
+                if not (rival.margin > rival.error and np.isfinite(self._spare(rival))):
+                    return np.arange(len(own.family)), near[0]
+                for units, margins, error in self._evaluate(own, sight, rival, False):
+                    certain = margins + error <= 0.0
+                    sure.append(units[certain])
+                    near.append(units[~(certain | (margins > error))])
+        return np.concatenate(sure), np.concatenate(near)
+
     def ask_all(self, x: Point) -> None:
         """Evaluate every member for every rival."""
         self._ask(x, every=True)
@@ -188,10 +214,7 @@ class LinearLeakTest(LeakFinder):
             if len(near) < _MOST_REFITTED and not self.glance(x).is_clear:
                 dissents, units = self._ask(x)
                 near.update([] if dissents else units.tolist())
-        with self._lock:
-            left = np.setdiff1d(np.array(sorted(near), np.int64), self._own.units)
-            if len(left):
-                self._own = _Own.of(refine(self._own.family, left[:_MOST_REFITTED]))
+        self._refit(np.array(sorted(near), np.int64))
         return super().find_all(points)
 
     def _sight(self, x: Point) -> _Sight:
@@ -305,6 +328,7 @@ class LinearSubject(TableSubject):
         self.labels, self.names, self.members = len(model.labels), model.labels, len(family)
         unit = repr(group) if group else "row"
         self.identity = Identity(_kind_digest(model), f"every {unit}", model.digest)
+        self.unit_names = self._names_of(model)
         self._lower, self._upper = model.X.min(axis=0), model.X.max(axis=0)
 
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float64]:

@@ -52,6 +52,8 @@ class NetworkSubject(Subject):
         self.labels = instance.labels
         self.names = names if len(names) == self.labels else ()
         self.members = len(family)
+        ids = facts.ids if facts is not None else ()
+        self.unit_names = tuple(ids[k] if ids else str(k) for k in family.removed.tolist())
         self.identity = Identity(
             access.bounds.network, access.bounds.family, box_digest(instance.box)
         )

@@ -17,6 +17,7 @@ from leaveout.errors import GuardError
 from leaveout.models.archive import read_archive
 from leaveout.models.train.columns import TableColumns
 from leaveout.models.train.encoding import Encoding
+from leaveout.models.train.folder import Held
 from leaveout.verifier.guard.inputs import Domain, FiniteDomain, LeakFinder, Point, plain_rows
 from leaveout.verifier.points.sentences import group_note, group_words
 
@@ -38,6 +39,7 @@ class Subject(ABC):
     labels: int  # how many there are
     names: tuple[str, ...]  # of the labels; empty where none are known
     members: int
+    unit_names: tuple[str, ...]  # what the table calls the row, or group, that each member lacks
     identity: Identity
     earlier: str = ""  # digest that earlier versions gave the model; empty where it was the same
     encoding: Encoding | None
@@ -88,6 +90,14 @@ class TableSubject(Subject):
         self.domain = FiniteDomain(names or tuple(map(str, range(inputs))))
         self.group = group_words(group) if group else ""
         self.notes = (group_note(group),) if group else ()
+
+    def _names_of(self, held: Held) -> tuple[str, ...]:
+        """Return the names of rows held, or of their groups, in the order of members."""
+        if held.groups is not None:
+            _, first = np.unique(held.groups.cells, return_index=True)
+            return tuple(held.groups.cells[np.sort(first)].tolist())
+        ids = {} if self.columns is None else self.columns.ids
+        return tuple(ids.get(row, str(row)) for row in held.names.tolist())
 
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float64]:
         """See `Subject.encode`."""

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Integers
 from leaveout.errors import GuardError
 from leaveout.kernel.files import digest_of
 from leaveout.models.boosting.training import BOOSTING, COLUMNS, MEMBERS, TREES
@@ -76,10 +77,22 @@ class TreeLeakTest(LeakFinder):
 
     def leaks_at(self, points: NDArray[Any], seen: Sequence[Glance]) -> NDArray[np.bool_]:
         """See `LeakFinder.leaks_at`."""
-        labels, open_ = self._family.labels(points)
         own = np.array([each.label for each in seen], np.int64)
-        near = np.array([0 < each.confidence <= self._family.slack for each in seen], np.bool_)
-        return np.asarray((labels != own[:, None]).any(axis=1) | open_.any(axis=1) | near)
+        confidences = np.array([each.confidence for each in seen])
+        return np.asarray(self._dissent(points, own, confidences).any(axis=1))
+
+    def dissenters(self, points: NDArray[Any], labels: Integers) -> list[Integers]:
+        """See `LeakFinder.dissenters`."""
+        confidences = np.array([self.glance(x).confidence for x in points])
+        return [*map(np.flatnonzero, self._dissent(points, labels, confidences))]
+
+    def _dissent(
+        self, points: NDArray[Any], own: Integers, confidences: NDArray[np.float64]
+    ) -> NDArray[np.bool_]:
+        """Return which members answer otherwise, or may, shape (inputs, members)."""
+        labels, open_ = self._family.labels(points)
+        near = (confidences > 0) & (confidences <= self._family.slack)
+        return np.asarray((labels != own[:, None]) | open_ | near[:, None])
 
     def ask_all(self, x: Point) -> None:
         """See `LeakFinder.ask_all`."""
@@ -109,6 +122,7 @@ class TreesSubject(TableSubject):
         self.domain = TreesDomain(self.domain.features, frozenset(family.missing))
         self.leaks = TreeLeakTest(family)
         self.labels, self.names, self.members = len(whole.labels), whole.labels, len(family)
+        self.unit_names = family.names or tuple(map(str, family.removed.tolist()))
         kind = repr((whole.labels, whole.features)).encode()
         unit = repr(family.group) if family.group else "row"
         self.identity = Identity(hashlib.sha256(kind).hexdigest(), f"every {unit}", digest)

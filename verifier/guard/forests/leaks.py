@@ -337,6 +337,10 @@ class ForestLeakTest(LeakFinder):
                 left = left[np.searchsorted(left, member) + 1 :]
             return label, np.asarray(found, np.int64)
 
+    def dissenters(self, points: Floats, labels: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """See `LeakFinder.dissenters`."""
+        return [self.flips(x)[1] for x in points]
+
     def ask_all(self, x: Point) -> None:
         """Do more than the most work any input needs.
 

@@ -92,6 +92,7 @@ class ForestSubject(TableSubject):
         unit = repr(group) if group else "row"
         self.identity = Identity(kind, f"every {unit}", forest_digest(ensemble))
         self.notes += access.notes
+        self.unit_names = self._names_of(ensemble)
         self._thresholds = [
             np.concatenate([tree.threshold[tree.feature == at] for tree in ensemble.trees])
             for at in range(self.domain.dimension)

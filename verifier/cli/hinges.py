@@ -1,0 +1,130 @@
+"""``leaveout hinges``: decisions that one other person's leaving would turn."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leaveout.verifier.cli.changes import lines
+
+if TYPE_CHECKING:
+    from leaveout.verifier.guard.hinges import Decisions
+    from leaveout.verifier.guard.subject import Subject
+
+
+def hinges(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="A folder that leaveout guard serves: a network with its family and bounds, a "
+            "forest, a linear model or boosted trees.",
+            show_default=False,
+        ),
+    ],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="ROWS",
+            help="The decisions: a CSV with the training table's columns, or an NPZ with X_test or "
+            "X.",
+            show_default=False,
+        ),
+    ],
+    person: Annotated[
+        str,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="Whose decision a row is, named as the training rows are: that person's own "
+            "leaving does not count.",
+            show_default="nobody's",
+        ),
+    ] = "",
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="COLUMN,...",
+            help="Count by the cells of these columns of ROWS, with 95 % intervals.",
+            show_default="all together",
+        ),
+    ] = "",
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="CSV",
+            help="Write each decision, and on how many people it hinges.",
+            show_default=False,
+        ),
+    ] = None,
+    names: Annotated[
+        bool,
+        typer.Option("--names", help="Also write who they are: personal data of training rows."),
+    ] = False,
+    adopt: Annotated[
+        bool,
+        typer.Option("--adopt", help="Trust bounds.npz though another machine proved it."),
+    ] = False,
+) -> None:
+    """List the decisions that leaving out some one other person would turn.
+
+    Every model without one training row, or group of rows, is asked, or proved to agree. A decision
+    that none turns owes nothing to any one person; one that some would turn is arbitrary to that
+    degree: the same training on almost the same people decides otherwise.
+
+    For example: leaveout hinges clinic decisions.csv --by sex,ward -o hinges.csv
+
+    Exit status: 0 whatever hinges, 2 bad input.
+    """
+    from leaveout.files import write_whole
+    from leaveout.verifier.cli.options import reader_may_leave
+    from leaveout.verifier.guard.hinges import decisions, shares
+    from leaveout.verifier.guard.loading import load_subject
+
+    if names and output is None:
+        raise typer.BadParameter("--names is about the file; name it with -o")
+    subject = load_subject(folder, adopt=adopt)
+    found = decisions(subject, data, person)
+    counted = shares(found, [each.strip() for each in by.split(",") if each.strip()])
+    if output is not None:
+        write_whole(output, _written(found, subject, names=names))
+    said = [("decisions", f"{len(found.labels):,}")]
+    one = sum(len(each) == 1 for each in found.turned_by)
+    several = int(found.hinge.sum()) - one
+    what = subject.group or "row"
+    said += [
+        ("hinge", f"{one + several:,}: {one:,} on one {what}, {several:,} on any of several"),
+        (
+            "hinge on none",
+            f"{len(found.labels) - one - several:,}, proved over {subject.members:,}",
+        ),
+    ]
+    for each in counted:
+        share = each.hinging / max(each.count, 1)
+        between = f"between {each.low:.2%} and {each.high:.2%}"
+        group = ", ".join(each.words) or "all"
+        said.append((group, f"{each.hinging:,} of {each.count:,} hinge, {share:.2%}, {between}"))
+    if output is not None:
+        said.append(("file", str(output)))
+    with reader_may_leave():
+        sys.stdout.write(lines(said) + "\n")
+        for note in subject.notes:
+            typer.echo(f"note: {note}", err=True)
+
+
+def _written(found: Decisions, subject: Subject, *, names: bool) -> bytes:
+    stream = io.StringIO()
+    table = csv.writer(stream, lineterminator="\n")
+    table.writerow(["row", "answer", "hinges_on", *(["who"] if names else [])])
+    for place, label, by in zip(found.places, found.labels.tolist(), found.turned_by, strict=True):
+        answer = subject.names[label] if subject.names else label
+        who = [" ".join(subject.unit_names[k] for k in by.tolist())] if names else []
+        table.writerow([place.rpartition(", ")[2], answer, len(by), *who])
+    return stream.getvalue().encode()
