@@ -20,6 +20,7 @@ from leaveout.kernel.smooth import (
     pair_ends,
     tops,
 )
+from leaveout.models.onnx.outlines import FORMS
 from leaveout.verifier.certify.networks import lines_only, split
 
 from support import kernel_rules as rules
@@ -49,6 +50,21 @@ def test_tables_are_as_near_as_they_say_and_slopes_are_those_of_the_function(nam
     near = (exact(name, z + h) - exact(name, z - h)) / (2 * h)
     away = np.abs(z) > 2 * h
     assert np.abs(near - slopes)[away].max() < 1e-4
+
+
+@pytest.mark.parametrize("text", sorted(FORMS))
+def test_forms_with_rounded_numbers_are_within_their_bounds_over_the_reals(text):
+    name = FORMS[text].partition("_")[0]
+    own, z = FUNCTIONS[KIND[name]], np.linspace(-8, 8, 4001)
+    arithmetic = {
+        "Add": lambda *v: math.fsum(v), "Mul": lambda *v: math.prod(v), "Pow": math.pow,
+        "Div": lambda a, b: a / b, "Erf": math.erf, "Tanh": math.tanh,
+        "Sigmoid": FUNCTIONS[KIND["Sigmoid"]].value,
+    }  # fmt: skip
+    value = np.array([eval(text, {**arithmetic, "x": float(x)}) for x in z]) + own.floor
+    low, high = Curve.of(KIND[name]).ends(z, z)
+    assert (low <= value).all()
+    assert (value <= high).all()
 
 
 @pytest.mark.parametrize("name", NAMES)

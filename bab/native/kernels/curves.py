@@ -40,7 +40,7 @@ from leaveout.bab.native.kernels.curve_tables import (
 from leaveout.bab.native.kernels.pair_bounds import OPTIONS, jit_function, jit_inline
 from leaveout.compiling import cached_njit
 from leaveout.kernel import smooth
-from leaveout.kernel.smooth import HALF, SLOPE, VALUE, Kinds
+from leaveout.kernel.smooth import HALF, SLOPE, Kinds
 
 _SEARCHED = 12
 """Slopes tried for a line that is neither a chord nor a tangent in the middle."""
@@ -135,7 +135,7 @@ def curve_top(
                         if value > best:
                             best, at = value, z
             begin, sign = end, -sign
-    return best + abs(a) * VALUE + 32.0 * _UNIT * size, at
+    return best + abs(a) * data[kind, 6] + 32.0 * _UNIT * size, at
 
 
 @jit_function
@@ -156,7 +156,7 @@ def best_line(
         return tangent, side * top
     chord = (right - left) / (hi - lo)
     best, constant = chord, 0.0
-    height = np.inf
+    height, even = np.inf, 1e-9 + data[kind, 6]
     low, high = min(chord, tangent), max(chord, tangent)
     for tried in range(2 + _SEARCHED):
         s = chord if tried == 0 else tangent if tried == 1 else 0.5 * (low + high)
@@ -164,11 +164,11 @@ def best_line(
         found = top + side * s * middle
         if found < height:
             best, constant, height = s, side * top, found
-        if tried == 0 and top <= side * (left - s * lo) + 1e-9:
+        if tried == 0 and top <= side * (left - s * lo) + even:
             break
         if tried == 1:
             exact, _ = curve(knots, data, kind, middle)
-            if found <= side * exact + 1e-9 or abs(tangent - chord) < 1e-6:
+            if found <= side * exact + even or abs(tangent - chord) < 1e-6:
                 break
         if tried > 1:
             # The touching point moves down as the slope rises, for a line above.
