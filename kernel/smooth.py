@@ -205,16 +205,18 @@ def declared_error(kind: int, inputs: Floats, values: Floats) -> Floats:
 
 
 def pair_ends(kinds: Kinds, low: Floats, high: Floats, below: Floats, above: Floats) -> Floats:
-    """Return what bounds smooth pairs, shape (n, 8, width): see `tops`.
+    """Return what bounds smooth pairs, shape (n, 9, width): see `tops`.
 
-    Ranges of z, of dz and of z + dz, and of m in ``f(z + dz) - f(z) = m dz``: a slope between.
+    Ranges of z, of dz and of z + dz, and of m in ``f(z + dz) - f(z) = m dz``: a slope between. Last
+    how far the two may be apart at dz = 0, where they are written in different forms.
     """
     pad = 4 * UNIT * (np.abs(low) + np.abs(high) + np.abs(below) + np.abs(above))
     least, most = low + below - pad, high + above + pad
-    found = np.stack([low, high, below, above, least, most, *np.zeros((2, *low.shape))], 1)
+    found = np.stack([low, high, below, above, least, most, *np.zeros((3, *low.shape))], 1)
     for curve, at in by_kind(kinds):
         hull = np.minimum(low, least)[:, at], np.maximum(high, most)[:, at]
         found[:, 6, at], found[:, 7, at] = curve.steepness(*hull)
+        found[:, 8, at] = 2 * curve.function.rounded
     return found
 
 
@@ -223,7 +225,8 @@ def change_of(
 ) -> tuple[Floats, Floats]:
     """Return the least and the greatest ``(b m - cd) dz``: at corners of their ranges."""
     found = [(b * ends[:, m] - cd) * ends[:, d] for m in (6, 7) for d in (2, 3)]
-    return np.minimum.reduce(found), np.maximum.reduce(found)
+    apart = np.abs(b) * ends[:, 8]
+    return np.minimum.reduce(found) - apart, np.maximum.reduce(found) + apart
 
 
 def tops(

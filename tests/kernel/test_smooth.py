@@ -36,6 +36,16 @@ def exact(name, z):
     return np.array([own.value(float(v)) for v in np.ravel(z)]).reshape(np.shape(z)) + own.floor
 
 
+def of_form(text, z):
+    """Return values of a form, with its rounded numbers."""
+    arithmetic = {
+        "Add": lambda *v: math.fsum(v), "Mul": lambda *v: math.prod(v), "Pow": math.pow,
+        "Div": lambda a, b: a / b, "Erf": math.erf, "Tanh": math.tanh,
+        "Sigmoid": FUNCTIONS[KIND["Sigmoid"]].value,
+    }  # fmt: skip
+    return np.array([eval(text, {**arithmetic, "x": float(x)}) for x in z])
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_tables_are_as_near_as_they_say_and_slopes_are_those_of_the_function(name):
     own, curve = FUNCTIONS[KIND[name]], Curve.of(KIND[name])
@@ -55,13 +65,8 @@ def test_tables_are_as_near_as_they_say_and_slopes_are_those_of_the_function(nam
 @pytest.mark.parametrize("text", sorted(FORMS))
 def test_forms_with_rounded_numbers_are_within_their_bounds_over_the_reals(text):
     name = FORMS[text].partition("_")[0]
-    own, z = FUNCTIONS[KIND[name]], np.linspace(-8, 8, 4001)
-    arithmetic = {
-        "Add": lambda *v: math.fsum(v), "Mul": lambda *v: math.prod(v), "Pow": math.pow,
-        "Div": lambda a, b: a / b, "Erf": math.erf, "Tanh": math.tanh,
-        "Sigmoid": FUNCTIONS[KIND["Sigmoid"]].value,
-    }  # fmt: skip
-    value = np.array([eval(text, {**arithmetic, "x": float(x)}) for x in z]) + own.floor
+    z = np.linspace(-8, 8, 4001)
+    value = of_form(text, z) + FUNCTIONS[KIND[name]].floor
     low, high = Curve.of(KIND[name]).ends(z, z)
     assert (low <= value).all()
     assert (value <= high).all()
@@ -201,3 +206,20 @@ def test_numbers_that_are_none_bound_nothing():
     curve = Curve.of(KIND["Tanh"])
     one = np.ones(1)
     assert curve.top(one * math.nan, one, -one, one)[0] == math.inf
+
+
+@pytest.mark.parametrize("text", sorted(FORMS))
+def test_two_forms_of_one_function_may_differ_over_the_reals(text):
+    name = FORMS[text].partition("_")[0]
+    z = np.linspace(-8, 8, 4001)[None]
+    values = [of_form(text, z[0]), exact(name, z[0]) - FUNCTIONS[KIND[name]].floor]
+    kinds, none = np.full(z.shape[1], KIND[name], np.int8), np.zeros_like(z)
+    ends = pair_ends(kinds, z, z, none, none)
+    least, most = change_of(ends)
+    for first, second in (values, values[::-1]):
+        assert ((least[0] - 1e-14 <= second - first) & (second - first <= most[0] + 1e-14)).all()
+        b, zero = np.ones((1, 1, z.shape[1])), np.zeros((1, 1, z.shape[1]))
+        for apart in (False, True):
+            for side in (1.0, -1.0):
+                found = tops(kinds, ends, np.full(z.shape, apart), zero, side * b, zero, zero)
+                assert (side * (second - first) <= found[0, 0] + 1e-14).all()

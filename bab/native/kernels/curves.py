@@ -214,7 +214,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
     least, most = steepness(knots, data, kind, min(l, lo), max(u, hi))
     state[LEAST, j], state[MOST, j] = least, most
     far: float = max(abs(vl), abs(vu))
-    change: float = max(abs(least), abs(most)) * far
+    change: float = max(abs(least), abs(most)) * far + data[kind, 7]
     direct = (most - least) * far
     up, up_at = best_line(knots, data, kind, 1.0, lo, hi)
     down, down_at = best_line(knots, data, kind, -1.0, lo, hi)
@@ -234,7 +234,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
     else:
         up = (most * vu - least * vl) / (vu - vl)
         down = (least * vu - most * vl) / (vu - vl)
-    rounding = 16.0 * _UNIT * (abs(up) + abs(down) + abs(least) + abs(most)) * far
+    rounding = 16.0 * _UNIT * (abs(up) + abs(down) + abs(least) + abs(most)) * far + data[kind, 7]
     state[UP_D, j], state[DOWN_D, j] = up, down
     state[UP_D_AT, j] = rounding + max(
         max((most - up) * vl, (most - up) * vu), max((least - up) * vl, (least - up) * vu)
@@ -301,7 +301,7 @@ def curve_pair(
         value = (b * m - cd) * at
         if value > top:
             top, d, e = value, at, m * at
-    return best + top + room, z, d, h, e
+    return best + top + abs(b) * data[kind, 7] + room, z, d, h, e
 
 
 @lru_cache(maxsize=1)
