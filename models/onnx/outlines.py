@@ -66,6 +66,9 @@ FORMS = {form: f"{name}_{i}" for name, forms in _FORMS.items() for i, form in en
 
 Numbers = Mapping[str, np.float32]
 
+_Match = tuple[str, str, list[onnx.NodeProto]]
+"""An activation's input, its name, and its nodes."""
+
 
 def outline(model: onnx.ModelProto) -> None:
     """Replace each known activation of a model by one node, in place."""
@@ -79,19 +82,15 @@ def outline(model: onnx.ModelProto) -> None:
     for node in nodes:
         for name in node.input:
             readers.setdefault(name, []).append(id(node))
+    matches = {
+        at: match
+        for at, node in enumerate(nodes)
+        if node.op_type == "Mul" and (match := _match(node, made, stored)) is not None
+    }
     found: dict[int, onnx.NodeProto] = {}
-    for at, node in enumerate(nodes):
-        match = _match(node, made, stored) if node.op_type == "Mul" else None
-        if match is None:
-            continue
-        source, name, inner = match
-        own = {id(each) for each in inner}
-        used = {each for node in inner for each in node.input if each in stored}
-        if not all(own.issuperset(readers[each]) for each in used):
-            # A number with other uses may be a parameter.
-            continue
+    for at, (source, name, inner) in _with_own_numbers(matches, readers, stored).items():
         found[at] = helper.make_node(
-            name, [source], node.output[:1], name=node.name, domain=OUTLINED
+            name, [source], nodes[at].output[:1], name=nodes[at].name, domain=OUTLINED
         )
         if name not in {each.name for each in model.functions}:
             model.functions.append(_function(name, source, inner, stored, model))
@@ -111,6 +110,24 @@ def outline(model: onnx.ModelProto) -> None:
     if all(item.domain != OUTLINED for item in model.opset_import):
         model.opset_import.append(helper.make_opsetid(OUTLINED, 1))
     model.ir_version = max(model.ir_version, 8)
+
+
+def _with_own_numbers(
+    matches: Mapping[int, _Match], readers: Mapping[str, list[int]], stored: Numbers
+) -> Mapping[int, _Match]:
+    """Return the activations whose numbers only such activations read: others may be parameters."""
+    own = {id(node) for _, _, inner in matches.values() for node in inner}
+    kept = {
+        at: match
+        for at, match in matches.items()
+        if all(
+            own.issuperset(readers[each])
+            for node in match[2]
+            for each in node.input
+            if each in stored
+        )
+    }
+    return matches if len(kept) == len(matches) else _with_own_numbers(kept, readers, stored)
 
 
 def is_outlined(function: onnx.FunctionProto) -> bool:
@@ -146,9 +163,6 @@ def _is_number(tensor: onnx.TensorProto) -> bool:
 
 def _number(tensor: onnx.TensorProto) -> np.float32:
     return np.float32(numpy_helper.to_array(tensor).reshape(()))
-
-
-_Match = tuple[str, str, list[onnx.NodeProto]]
 
 
 def _match(
