@@ -45,11 +45,17 @@ class Function:
     rising: float
     error: tuple[float, float]  # of onnxruntime in float32: absolute, and relative to the value
     tilt: float = 0.0  # unless 0, the absolute one is at most this share of the input
+    rounded: float = 0.0  # how far the rounded numbers in its forms of several nodes move it
 
     @property
     def step(self) -> float:
         """Distance of knots: bends are knots."""
         return self.bend / round(self.bend * 128) if self.bend else 1 / 128
+
+    @property
+    def off(self) -> float:
+        """How far its cubics are off at most, in whatever form it is written."""
+        return VALUE + self.rounded
 
 
 def _sigmoid(z: float) -> float:
@@ -77,13 +83,13 @@ FUNCTIONS = (
     Function(
         "Gelu", lambda z: z * _normal(z),
         lambda z: _normal(z) + z * math.exp(-z * z / 2) / math.sqrt(2 * math.pi),
-        math.sqrt(2), False, 0.17, 1.0, (2.0**-21, 2.0**-21), 2.0**-23,
+        math.sqrt(2), False, 0.17, 1.0, (2.0**-21, 2.0**-21), 2.0**-23, 1e-8,
     ),
     Function(
         "GeluTanh", lambda z: z * _sigmoid(_cubic(z)),
         lambda z: _sigmoid(_cubic(z))
         + z * _hump(_cubic(z)) * 2 * _ROOT * (1 + 3 * _CUBE * z * z),
-        _BEND, False, 0.1701, 1.0, (2.0**-19, 2.0**-21), 2.0**-21,
+        _BEND, False, 0.1701, 1.0, (2.0**-19, 2.0**-21), 2.0**-21, 1e-8,
     ),
     Function(
         "Silu", lambda z: z * _sigmoid(z), lambda z: _sigmoid(z) + z * _hump(z),
@@ -147,7 +153,7 @@ class Curve:
 
     def top(self, a: Floats, c: Floats, low: Floats, high: Floats) -> Floats:
         """Bound the largest ``a f(z) - c z`` over [low, high] from above."""
-        step = self.function.step
+        step, off = self.function.step, self.function.off
         with np.errstate(all="ignore"):
             ratio = np.where(a == 0, 0.0, c / a)
             points = self._corners(low, high)
@@ -166,7 +172,7 @@ class Curve:
             best = np.full(np.broadcast_shapes(a.shape, low.shape), -np.inf)
             for z in points:
                 value = self.at(z)[0]
-                size = np.abs(a) * (VALUE + 16 * UNIT * value) + 16 * UNIT * np.abs(c * z)
+                size = np.abs(a) * (off + 16 * UNIT * value) + 16 * UNIT * np.abs(c * z)
                 np.maximum(best, a * value - c * z + size, out=best)
         return np.where(best > -np.inf, best, np.inf)
 
@@ -199,16 +205,18 @@ def declared_error(kind: int, inputs: Floats, values: Floats) -> Floats:
 
 
 def pair_ends(kinds: Kinds, low: Floats, high: Floats, below: Floats, above: Floats) -> Floats:
-    """Return what bounds smooth pairs, shape (n, 8, width): see `tops`.
+    """Return what bounds smooth pairs, shape (n, 9, width): see `tops`.
 
-    Ranges of z, of dz and of z + dz, and of m in ``f(z + dz) - f(z) = m dz``: a slope between.
+    Ranges of z, of dz and of z + dz, and of m in ``f(z + dz) - f(z) = m dz``: a slope between. Last
+    how far the two may be apart at dz = 0, where they are written in different forms.
     """
     pad = 4 * UNIT * (np.abs(low) + np.abs(high) + np.abs(below) + np.abs(above))
     least, most = low + below - pad, high + above + pad
-    found = np.stack([low, high, below, above, least, most, *np.zeros((2, *low.shape))], 1)
+    found = np.stack([low, high, below, above, least, most, *np.zeros((3, *low.shape))], 1)
     for curve, at in by_kind(kinds):
         hull = np.minimum(low, least)[:, at], np.maximum(high, most)[:, at]
         found[:, 6, at], found[:, 7, at] = curve.steepness(*hull)
+        found[:, 8, at] = 2 * curve.function.rounded
     return found
 
 
@@ -217,7 +225,8 @@ def change_of(
 ) -> tuple[Floats, Floats]:
     """Return the least and the greatest ``(b m - cd) dz``: at corners of their ranges."""
     found = [(b * ends[:, m] - cd) * ends[:, d] for m in (6, 7) for d in (2, 3)]
-    return np.minimum.reduce(found), np.maximum.reduce(found)
+    apart = np.abs(b) * ends[:, 8]
+    return np.minimum.reduce(found) - apart, np.maximum.reduce(found) + apart
 
 
 def tops(

@@ -66,6 +66,9 @@ FORMS = {form: f"{name}_{i}" for name, forms in _FORMS.items() for i, form in en
 
 Numbers = Mapping[str, np.float32]
 
+_Match = tuple[str, str, list[onnx.NodeProto]]
+"""An activation's input, its name, and its nodes."""
+
 
 def outline(model: onnx.ModelProto) -> None:
     """Replace each known activation of a model by one node, in place."""
@@ -84,12 +87,8 @@ def outline(model: onnx.ModelProto) -> None:
         for at, node in enumerate(nodes)
         if node.op_type == "Mul" and (match := _match(node, made, stored)) is not None
     }
-    # A number that is read elsewhere too may be a parameter.
-    while foreign := _foreign(matches, readers, stored):
-        for at in foreign:
-            del matches[at]
     found: dict[int, onnx.NodeProto] = {}
-    for at, (source, name, inner) in matches.items():
+    for at, (source, name, inner) in _with_own_numbers(matches, readers, stored).items():
         found[at] = helper.make_node(
             name, [source], nodes[at].output[:1], name=nodes[at].name, domain=OUTLINED
         )
@@ -111,6 +110,24 @@ def outline(model: onnx.ModelProto) -> None:
     if all(item.domain != OUTLINED for item in model.opset_import):
         model.opset_import.append(helper.make_opsetid(OUTLINED, 1))
     model.ir_version = max(model.ir_version, 8)
+
+
+def _with_own_numbers(
+    matches: Mapping[int, _Match], readers: Mapping[str, list[int]], stored: Numbers
+) -> Mapping[int, _Match]:
+    """Return the activations whose numbers only such activations read: others may be parameters."""
+    own = {id(node) for _, _, inner in matches.values() for node in inner}
+    kept = {
+        at: match
+        for at, match in matches.items()
+        if all(
+            own.issuperset(readers[each])
+            for node in match[2]
+            for each in node.input
+            if each in stored
+        )
+    }
+    return matches if len(kept) == len(matches) else _with_own_numbers(kept, readers, stored)
 
 
 def is_outlined(function: onnx.FunctionProto) -> bool:
@@ -146,23 +163,6 @@ def _is_number(tensor: onnx.TensorProto) -> bool:
 
 def _number(tensor: onnx.TensorProto) -> np.float32:
     return np.float32(numpy_helper.to_array(tensor).reshape(()))
-
-
-_Match = tuple[str, str, list[onnx.NodeProto]]
-
-
-def _foreign(
-    matches: Mapping[int, _Match], readers: Mapping[str, list[int]], values: Numbers
-) -> list[int]:
-    """Return the activations with a number that nodes of no activation read."""
-    own = {id(each) for _, _, inner in matches.values() for each in inner}
-    return [
-        at
-        for at, (_, _, inner) in matches.items()
-        if not all(
-            own.issuperset(readers[name]) for node in inner for name in node.input if name in values
-        )
-    ]
 
 
 def _match(

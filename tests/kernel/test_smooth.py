@@ -20,6 +20,7 @@ from leaveout.kernel.smooth import (
     pair_ends,
     tops,
 )
+from leaveout.models.onnx.outlines import FORMS
 from leaveout.verifier.certify.networks import lines_only, split
 
 from support import kernel_rules as rules
@@ -33,6 +34,16 @@ def exact(name, z):
     """Return values raised by the floor."""
     own = FUNCTIONS[KIND[name]]
     return np.array([own.value(float(v)) for v in np.ravel(z)]).reshape(np.shape(z)) + own.floor
+
+
+def of_form(text, z):
+    """Return values of a form, with its rounded numbers."""
+    arithmetic = {
+        "Add": lambda *v: math.fsum(v), "Mul": lambda *v: math.prod(v), "Pow": math.pow,
+        "Div": lambda a, b: a / b, "Erf": math.erf, "Tanh": math.tanh,
+        "Sigmoid": FUNCTIONS[KIND["Sigmoid"]].value,
+    }  # fmt: skip
+    return np.array([eval(text, {**arithmetic, "x": float(x)}) for x in z])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -49,6 +60,16 @@ def test_tables_are_as_near_as_they_say_and_slopes_are_those_of_the_function(nam
     near = (exact(name, z + h) - exact(name, z - h)) / (2 * h)
     away = np.abs(z) > 2 * h
     assert np.abs(near - slopes)[away].max() < 1e-4
+
+
+@pytest.mark.parametrize("text", sorted(FORMS))
+def test_forms_with_rounded_numbers_are_within_their_bounds_over_the_reals(text):
+    name = FORMS[text].partition("_")[0]
+    z = np.linspace(-8, 8, 4001)
+    value = of_form(text, z) + FUNCTIONS[KIND[name]].floor
+    low, high = Curve.of(KIND[name]).ends(z, z)
+    assert (low <= value).all()
+    assert (value <= high).all()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -185,3 +206,20 @@ def test_numbers_that_are_none_bound_nothing():
     curve = Curve.of(KIND["Tanh"])
     one = np.ones(1)
     assert curve.top(one * math.nan, one, -one, one)[0] == math.inf
+
+
+@pytest.mark.parametrize("text", sorted(FORMS))
+def test_two_forms_of_one_function_may_differ_over_the_reals(text):
+    name = FORMS[text].partition("_")[0]
+    z = np.linspace(-8, 8, 4001)[None]
+    values = [of_form(text, z[0]), exact(name, z[0]) - FUNCTIONS[KIND[name]].floor]
+    kinds, none = np.full(z.shape[1], KIND[name], np.int8), np.zeros_like(z)
+    ends = pair_ends(kinds, z, z, none, none)
+    least, most = change_of(ends)
+    for first, second in (values, values[::-1]):
+        assert ((least[0] - 1e-14 <= second - first) & (second - first <= most[0] + 1e-14)).all()
+        b, zero = np.ones((1, 1, z.shape[1])), np.zeros((1, 1, z.shape[1]))
+        for apart in (False, True):
+            for side in (1.0, -1.0):
+                found = tops(kinds, ends, np.full(z.shape, apart), zero, side * b, zero, zero)
+                assert (side * (second - first) <= found[0, 0] + 1e-14).all()

@@ -86,6 +86,30 @@ def test_numbers_of_a_form_may_be_stored_and_are_no_parameters(tmp_path):
     assert [*network.parameters] == ["W", "V"]
 
 
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_activations_may_share_numbers_that_nothing_else_reads(elsewhere, tmp_path):
+    held = {"one": F32(1), "half": F32(0.5), "root": F32(np.sqrt(2))}
+    nodes = []
+    for source, out in (("h", "a"), ("a", "b")):
+        nodes += [
+            node("Div", [source, "root"], [f"{out}0"]),
+            node("Erf", [f"{out}0"], [f"{out}1"]),
+            node("Add", [f"{out}1", "one"], [f"{out}2"]),
+            node("Mul", [source, f"{out}2"], [f"{out}3"]),
+            node("Mul", [f"{out}3", "half"], [out]),
+        ]
+    if elsewhere:
+        nodes.append(node("Add", ["b", "half"], ["c"]))
+        with pytest.raises(ModelError):
+            network_from(around(nodes, "c", held), "net.onnx")
+        return
+    onnx.save(around(nodes, "b", held), tmp_path / "net.onnx")
+    network = load_network(tmp_path / "net.onnx")
+    kinds = [getattr(each.operator, "name", None) for each in network.graph.nodes]
+    assert kinds == [None, "Gelu", "Gelu", None]
+    assert [*network.parameters] == ["W", "V"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -23,15 +23,16 @@ ROWS = GAP_D + 1
 
 @cache
 def tables() -> tuple[Floats, Floats]:
-    """Return knots of all functions, shape (kinds, knots, 2), and their data, shape (kinds, 6)."""
-    knots, data = np.zeros((len(FUNCTIONS), 2 * HALF + 1, 2)), np.zeros((len(FUNCTIONS), 6))
+    """Return knots of all functions, shape (kinds, knots, 2), and their data, shape (kinds, 8)."""
+    knots, data = np.zeros((len(FUNCTIONS), 2 * HALF + 1, 2)), np.zeros((len(FUNCTIONS), 8))
     for kind, own in enumerate(FUNCTIONS):
         curve = Curve.of(kind)
         knots[kind, :, 0], knots[kind, :, 1] = curve.values, curve.slopes
         first, *others = [end for _, end, _ in curve.pieces]
         second = others[0] if others else first
         sign = 1.0 if own.convex else -1.0
-        data[kind] = own.step, first, second, sign, own.rising, own.floor
+        data[kind, :6] = own.step, first, second, sign, own.rising, own.floor
+        data[kind, 6:] = own.off, 2 * own.rounded
     return knots, data
 
 

@@ -40,7 +40,7 @@ from leaveout.bab.native.kernels.curve_tables import (
 from leaveout.bab.native.kernels.pair_bounds import OPTIONS, jit_function, jit_inline
 from leaveout.compiling import cached_njit
 from leaveout.kernel import smooth
-from leaveout.kernel.smooth import HALF, SLOPE, VALUE, Kinds
+from leaveout.kernel.smooth import HALF, SLOPE, Kinds
 
 _SEARCHED = 12
 """Slopes tried for a line that is neither a chord nor a tangent in the middle."""
@@ -135,7 +135,7 @@ def curve_top(
                         if value > best:
                             best, at = value, z
             begin, sign = end, -sign
-    return best + abs(a) * VALUE + 32.0 * _UNIT * size, at
+    return best + abs(a) * data[kind, 6] + 32.0 * _UNIT * size, at
 
 
 @jit_function
@@ -156,7 +156,7 @@ def best_line(
         return tangent, side * top
     chord = (right - left) / (hi - lo)
     best, constant = chord, 0.0
-    height = np.inf
+    height, even = np.inf, 1e-9 + data[kind, 6]
     low, high = min(chord, tangent), max(chord, tangent)
     for tried in range(2 + _SEARCHED):
         s = chord if tried == 0 else tangent if tried == 1 else 0.5 * (low + high)
@@ -164,11 +164,11 @@ def best_line(
         found = top + side * s * middle
         if found < height:
             best, constant, height = s, side * top, found
-        if tried == 0 and top <= side * (left - s * lo) + 1e-9:
+        if tried == 0 and top <= side * (left - s * lo) + even:
             break
         if tried == 1:
             exact, _ = curve(knots, data, kind, middle)
-            if found <= side * exact + 1e-9 or abs(tangent - chord) < 1e-6:
+            if found <= side * exact + even or abs(tangent - chord) < 1e-6:
                 break
         if tried > 1:
             # The touching point moves down as the slope rises, for a line above.
@@ -214,7 +214,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
     least, most = steepness(knots, data, kind, min(l, lo), max(u, hi))
     state[LEAST, j], state[MOST, j] = least, most
     far: float = max(abs(vl), abs(vu))
-    change: float = max(abs(least), abs(most)) * far
+    change: float = max(abs(least), abs(most)) * far + data[kind, 7]
     direct = (most - least) * far
     up, up_at = best_line(knots, data, kind, 1.0, lo, hi)
     down, down_at = best_line(knots, data, kind, -1.0, lo, hi)
@@ -234,7 +234,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
     else:
         up = (most * vu - least * vl) / (vu - vl)
         down = (least * vu - most * vl) / (vu - vl)
-    rounding = 16.0 * _UNIT * (abs(up) + abs(down) + abs(least) + abs(most)) * far
+    rounding = 16.0 * _UNIT * (abs(up) + abs(down) + abs(least) + abs(most)) * far + data[kind, 7]
     state[UP_D, j], state[DOWN_D, j] = up, down
     state[UP_D_AT, j] = rounding + max(
         max((most - up) * vl, (most - up) * vu), max((least - up) * vl, (least - up) * vu)
@@ -301,7 +301,7 @@ def curve_pair(
         value = (b * m - cd) * at
         if value > top:
             top, d, e = value, at, m * at
-    return best + top + room, z, d, h, e
+    return best + top + abs(b) * data[kind, 7] + room, z, d, h, e
 
 
 @lru_cache(maxsize=1)
