@@ -7,7 +7,7 @@ it is in a set; a missing value (NaN) goes where the node says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -189,14 +189,22 @@ class Ensemble:
         -------
         ndarray of float64, shape (rows, scores)
         """
-        kind = np.float32 if self.single else np.float64
-        found = np.tile(self.base.astype(kind), (len(X), 1))
-        values = self.nodes.values.astype(kind)
+        found, values = np.empty((len(X), len(self.base))), self.nodes.values.astype(self._kind)
         X = self.prepare(X)
         for at in self._parts(len(X)):
-            for leaf in self.nodes.leaves(X[at]).T:
-                found[at] += values[leaf]
-        return (found / kind(self.divisor)).astype(np.float64)
+            found[at] = self.add(values[leaf] for leaf in self.nodes.leaves(X[at]).T)
+        return found
+
+    @property
+    def _kind(self) -> Any:
+        return np.float32 if self.single else np.float64
+
+    def add(self, values: Iterable[Floats]) -> Floats:
+        """Return the scores of what each tree adds, in order."""
+        total = self.base.astype(self._kind)
+        for each in values:
+            total = total + each.astype(self._kind, copy=False)
+        return np.asarray((total / self._kind(self.divisor)).astype(np.float64))
 
     def answers(self, X: Floats) -> NDArray[np.int64]:
         """Return the index of each input's label, shape (rows,)."""
@@ -222,6 +230,18 @@ class Ensemble:
             most / self.divisor * (steps / (1.0 - steps)) * (1.0 + 2.0**-30) + tiny + self.slack
         )
         return found
+
+    def adds_as(self, other: Ensemble, score: int) -> bool:
+        """Return whether a score is summed as another's: rising with the values of trees.
+
+        Sums in one order are monotone in their terms, and so is the division: where no tree's
+        value is above that of its counterpart, neither is the score as computed.
+        """
+        return (
+            self.ordered and other.ordered and self.trees == other.trees
+            and (self.single, self.divisor) == (other.single, other.divisor)
+            and bool(self.base[score] == other.base[score])
+        )  # fmt: skip
 
     @property
     def categories(self) -> Longs:

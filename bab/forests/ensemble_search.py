@@ -34,8 +34,9 @@ _DIVE = 8
 """A leaf of the search is sought from every so many boxes."""
 _SAMPLE = 64
 """Inputs drawn before the search."""
-EMPTY, ORDERED = -2, -3
-"""Why a box is closed: it is empty; a score is ordered (-3 minus the combination)."""
+EMPTY, EXACT, ORDERED = -2, -3, -4
+"""Why a box is closed: it is empty; the scores in it are known; a score is ordered (-4 minus the
+combination)."""
 _PASSES = 4
 """Most passes over the conditions on features at a box."""
 _SLACK = 1e-12
@@ -84,6 +85,9 @@ P = TypeVar("P", bound=Point)
 
 Replay = Callable[[Sequence[Floats]], P | None]
 """Evaluates points as the models do; None where they are no counter-example."""
+
+Exact = Callable[[Sequence[Floats]], float]
+"""What the least goal is at most where all trees are at the leaves of points; else infinite."""
 
 
 @dataclass(eq=False)
@@ -169,8 +173,10 @@ class Search(Generic[P]):
     def __init__(
         self, target: Target, replay: Replay[P], *, floor: float = -math.inf, gap: float = 1e-3,
         deadline: Deadline, progress: ProgressCallback | None = None, trail: Trail | None = None,
+        exact: Exact | None = None,
     ) -> None:  # fmt: skip
         self.target, self.replay, self.deadline, self.gap = target, replay, deadline, gap
+        self.exact = exact
         self.floor, self.progress, self.trail = floor, progress, trail
         sums, combined = target.sums, target.columns
         self.sums, self.columns = sums, combined
@@ -179,8 +185,8 @@ class Search(Generic[P]):
         self.constant = combined @ sums.constant + combined @ sums.padding
         self.is_goal = combined[:, : target.goals].any(axis=1)
         alone = (combined != 0).sum(axis=1) == 1
-        strict = ((combined != 0) & target.strict & sums.ordered).any(axis=1)
-        self.ordered = alone & strict & ~self.is_goal
+        strict = self.is_goal[:, None] | target.strict
+        self.ordered = alone & ((combined != 0) & strict & sums.ordered).any(axis=1)
         self.rows: list[Floats] = list(combined)
         if trail is not None:
             trail.rows = self.rows
@@ -206,7 +212,8 @@ class Search(Generic[P]):
         if self.best is None:
             return self.floor
         value = self.best.value
-        return max(self.floor, value + max(1e-12, self.gap * abs(value) / (1.0 + self.gap)))
+        more = max(1e-12, self.gap * abs(value) / (1.0 + self.gap)) if self.gap else 0.0
+        return max(self.floor, value + more)
 
     def run(self) -> SearchResult[P]:
         """Search until the bounds meet, time is up, or Ctrl-C."""
@@ -320,16 +327,16 @@ class Search(Generic[P]):
     def _judge(self, box: _Box) -> _Box | None:
         """Return a box with its value; None if it can be closed."""
         bounds, goal = box.bounds, self.is_goal
-        dead = (bounds < 0) & ~goal
-        if self.ordered.any():
-            dead |= self.ordered & (box.top <= 0).all(axis=0)
+        flat = self.ordered & (box.top <= 0).all(axis=0) & (bounds >= 0)
+        dead = ((bounds < 0) | flat) & ~goal
         if dead.any():
             at = int(np.flatnonzero(dead)[0])
-            self._close(box.number, at if bounds[at] < 0 else ORDERED - at)
+            self._close(box.number, ORDERED - at if flat[at] else at)
             return None
+        bounds = np.where(flat, 0.0, bounds)
         which = np.flatnonzero(goal) if goal.any() else np.arange(len(bounds))
         at = int(which[bounds[which].argmin()])
-        self._close(box.number, at)
+        self._close(box.number, ORDERED - at if flat[at] else at)
         value = float(bounds[at])
         return _Box(box.number, box.box, box.bits, box.at, box.top, bounds, value)
 
@@ -493,9 +500,14 @@ class Search(Generic[P]):
                 self.rows.append(factors)
                 self._close(box.number, len(self.rows) - 1)
                 return
-        self._try(self.sums.points(ordered, special, values))
+        points = self.sums.points(ordered, special, values)
+        self._try(points)
+        value = box.value
+        if self.exact is not None and (known := self.exact(points)) < value:
+            value = known
+            self._close(box.number, EXACT)
         if not self._is_answered:
-            self.left_open = max(self.left_open, box.value)
+            self.left_open = max(self.left_open, value)
 
     def _exact_part(self, box: _Box) -> Floats:
         """Return what is constant in a settled box of each form, shape (forms,)."""

@@ -7,8 +7,10 @@ most the sum, pair by pair, of the greatest difference of leaves that one input 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -195,6 +197,7 @@ class Comparison:
         self._rounding = np.full(len(self._alone), view.slack)
         for each, factors in zip(ensembles, view.factors, strict=True):
             self._rounding += each.rounding() @ np.abs(factors)
+        self._is_exact = view.slack == 0.0 and all(each.ordered for each in ensembles)
         self.rounding = float(self._rounding.max())
         """How far the rounding of both sums can move their difference."""
 
@@ -220,7 +223,7 @@ class Comparison:
             point = pool[apart[0]] if len(apart) else None
         elif not same:
             point = self._find_point(tolerance, pool, sums)
-        if tolerance is not None and (point is None or self.gaps(point[None])[0][0] <= tolerance):
+        if tolerance is not None and (point is None or self.apart(point) <= tolerance):
             try:
                 self._search(sums, bounds, tolerance)
             except _BeyondError as found:
@@ -271,6 +274,18 @@ class Comparison:
         )
         single = len(one.base) == len(other.base) == 1
         return sum(ties) + (abs(one.center - other.center) if single else 0.0)
+
+    def _scores(self, x: Floats) -> list[Floats]:
+        """Return the comparable scores of both at an input."""
+        return [
+            self._view.of(which, each.scores(x[None]))[0]
+            for which, each in enumerate(self._ensembles)
+        ]
+
+    def apart(self, x: Floats) -> float:
+        """Return how far the scores are apart at an input."""
+        one, other = self._scores(x)
+        return float(np.abs(one - other).max())
 
     def gaps(self, X: Floats) -> tuple[Floats, Floats]:
         """Return how far exact sums are apart at inputs, and what rounding of leaves explains."""
@@ -351,16 +366,23 @@ class Comparison:
     def _search(self, sums: Sums, bounds: Floats, tolerance: float) -> None:
         """Lower bounds that are above a tolerance; raise an input with a greater difference."""
 
+        def scores(form: int, x: Floats) -> tuple[float, float]:
+            sign, score = divmod(form, len(self._magnitude))
+            one, other = (float(each[score]) for each in self._scores(x))
+            return (other, one) if sign else (one, other)
+
         def replay(form: int, points: Sequence[Floats]) -> Point:
-            x, (sign, score) = self._inputs.snap(points[0]), divmod(form, len(self._magnitude))
-            one, other = (
-                self._view.of(which, each.scores(x[None]))[0, score]
-                for which, each in enumerate(self._ensembles)
-            )
-            found = Point((x,), float(other - one if sign else one - other))
-            if found.value > tolerance:
+            more, less = scores(form, x := self._inputs.snap(points[0]))
+            if more - less > tolerance:
                 raise _BeyondError(x)
-            return found
+            return Point((x,), more - less)
+
+        def exact(form: int, points: Sequence[Floats]) -> float:
+            more, less = scores(form, self._inputs.snap(points[0]))
+            if not (self._is_exact and sums.whole and math.isfinite(more - less)):
+                return math.inf
+            is_less = Fraction(more - less) < Fraction(more) - Fraction(less)
+            return math.nextafter(more - less, math.inf) if is_less else more - less
 
         over = np.flatnonzero((bounds > tolerance) & np.isfinite(bounds))
         for number, form in enumerate(over.tolist()):
@@ -371,6 +393,7 @@ class Comparison:
             )  # fmt: skip
             found = Search(
                 Target(own, np.zeros(1, bool), 1), partial(replay, form), floor=tolerance,
+                gap=0.0, exact=partial(exact, form),
                 deadline=Deadline.after(self._deadline.share(len(over) - number)),
             ).run()  # fmt: skip
             if found.interrupted:

@@ -40,6 +40,7 @@ class Pairing:
 
     room: int = 8  # they may have so many times the nodes of both; else they are bounded singly
     trees: Sequence[tuple[int, int]] = ()  # -1 for none; if empty, those in the same place
+    keep: bool = False  # whether those that weigh nothing stay, so that they are searched, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,7 @@ class Sums:
     constant: Floats  # shape (forms,)
     padding: Floats  # shape (forms,): how far computed forms exceed what is added here
     ordered: Bools  # shape (forms,): not above 0, as computed, where no tree's weight is
+    whole: bool  # whether no tree was left out that adds anything to a score
     pairs: tuple[tuple[int, int], ...]  # applications whose trees are paired
 
     def points(self, ordered: Codes, special: Codes, values: Floats | None = None) -> list[Floats]:
@@ -359,16 +361,17 @@ def _weigh(
     for each, own in zip(applied, factor, strict=True):
         size += np.abs(own) @ np.abs(each.ensemble.base)
     padding += (len(trees.roots) + 32) * _UNIT * size
-    signs = _differences_of_one(applied, factor, slopes, constant)
+    signs = _differences(applied, factor, slopes, constant)
     signs = [None if form.rounded else sign for form, sign in zip(forms, signs, strict=True)]
-    paired, weights, together = _pair(
+    paired, weights, together, whole = _pair(
         applied, factor, trees, weights, (first, special, np.array(less, np.int64).reshape(-1, 2)),
         rows, signs, pairing,
     )  # fmt: skip
     is_ordered = np.array([pair is not None and pair[:2] in together for pair in signs], np.bool_)
     return Sums(
         variable, cells, low, first, special, missing, paired, weights, slopes,
-        constant, padding, is_ordered, tuple(pair for pair in sorted(together) if pair[1] >= 0),
+        constant, padding, is_ordered, whole,
+        tuple(pair for pair in sorted(together) if pair[1] >= 0),
     )  # fmt: skip
 
 
@@ -385,24 +388,18 @@ Sign = tuple[int, int, int, float]
 """Two applications, a score, and the sign of the first."""
 
 
-def _differences_of_one(
+def _differences(
     applied: Sequence[Applied], factor: Sequence[Floats], slopes: Floats, constant: Floats
 ) -> list[Sign | None]:
-    """Return which forms are a multiple of the difference of one score at two points.
-
-    Sums in one order are monotone in their terms, and so is the division: where no tree's value at
-    the first point is above that at the second, neither is the sum as computed.
-    """
+    """Return which forms are a multiple of the difference of two scores that are summed alike."""
     found: list[Sign | None] = [None] * len(constant)
     for k in range(len(constant)):
         used = [(a, int(j)) for a, own in enumerate(factor) for j in np.flatnonzero(own[k])]
         if len(used) != 2 or slopes[k].any() or constant[k] != 0.0:
             continue
         (a, i), (b, j) = used
-        one = applied[a].ensemble
-        if one is not applied[b].ensemble or not one.ordered or i != j:
-            continue
-        if factor[a][k, i] == -factor[b][k, j]:
+        alike = i == j and applied[a].ensemble.adds_as(applied[b].ensemble, i)
+        if alike and factor[a][k, i] == -factor[b][k, j]:
             found[k] = a, b, i, float(np.sign(factor[a][k, i]))
     return found
 
@@ -410,12 +407,19 @@ def _differences_of_one(
 def _pair(
     applied: Sequence[Applied], factor: Sequence[Floats], trees: Questions, weights: Floats,
     domain: Domain, rows: Longs, signs: Sequence[Sign | None], pairing: Pairing,
-) -> tuple[Questions, Floats, set[tuple[int, int]]]:  # fmt: skip
+) -> tuple[Questions, Floats, set[tuple[int, int]], bool]:  # fmt: skip
     """Return trees of pairs of leaves where two applications have as many, cut to the box.
 
-    Also the pairs of applications all of whose trees are paired.
+    Also the pairs of applications all of whose trees are paired, and whether no tree that adds
+    anything is left out.
     """
-    starts = np.cumsum([0, *(each.ensemble.trees for each in applied)])
+
+    def adds(tree: int, leaves: Longs) -> bool:
+        a = int(np.searchsorted(starts, tree, side="right")) - 1
+        used = factor[a].any(axis=0)
+        return bool(applied[a].ensemble.nodes.values[leaves - rows[a]][:, used].any())
+
+    starts, whole = np.cumsum([0, *(each.ensemble.trees for each in applied)]), True
     jobs, together = list[tuple[int, int]](), set[tuple[int, int]]()
     for pair in pairing.trees or ():
         one, other = (int(starts[a]) + t if t >= 0 else -1 for a, t in enumerate(pair))
@@ -446,9 +450,14 @@ def _pair(
         if other >= 0:
             total += weights[found[leaf, 4]]
             _keep_signs(applied, found[leaf], total, rows, signs)
-        if total.any() or not made:
+        if total.any() or not made or pairing.keep:
             made.append((found, total))
-    return _concatenate(trees, made), np.concatenate([each for _, each in made]), together
+        else:
+            whole = whole and not any(
+                t >= 0 and adds(t, found[leaf, 3 + k]) for k, t in enumerate((one, other))
+            )
+    weights = np.concatenate([each for _, each in made])
+    return _concatenate(trees, made), weights, together, whole
 
 
 def _partners(applied: Sequence[Applied], factor: Sequence[Floats]) -> list[tuple[int, int]]:
@@ -477,8 +486,8 @@ def _keep_signs(
     for k, sign in enumerate(signs):
         if sign is not None:
             a, b, score, factor = sign
-            values = applied[a].ensemble.nodes.values[:, score]
-            greater = values[pairs[:, 3] - rows[a]] - values[pairs[:, 4] - rows[b]]
+            one, other = (applied[each].ensemble.nodes.values[:, score] for each in (a, b))
+            greater = one[pairs[:, 3] - rows[a]] - other[pairs[:, 4] - rows[b]]
             total[(greater * factor > 0) & (total[:, k] <= 0), k] = _LEAST
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leaveout.specs.table.signatures import Function, Parameter
+from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 from leaveout.specs.types import (
     AUDIT,
     BOOLEAN,
@@ -16,6 +16,7 @@ from leaveout.specs.types import (
     RECORDS,
     SHARDED,
     TEXT,
+    TREES,
 )
 
 _PATH = (Parameter("path", (TEXT,)),)
@@ -24,6 +25,15 @@ _CHANGE = (Parameter("forest", (FOREST,)), Parameter("record", (RECORD,)))
 
 _LINEAR = Parameter("model", (LINEAR,))
 _ROWS = Parameter("rows", (NUMBER,), named=True, least=1)
+
+
+def _same_kind(given: Bound, types: Types) -> str | None:
+    if types["forest"] == types["other"]:
+        return None
+    return (
+        f"same_function compares models of one kind, not {types['forest'].human} and "
+        f"{types['other'].human}\nname both by forest(...), or both by trees(...)"
+    )
 
 
 def _amount(name: str, most: float | None = None) -> Parameter:
@@ -138,14 +148,16 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "same_function",
         (
-            Parameter("forest", (FOREST,)),
-            Parameter("other", (FOREST,)),
+            Parameter("forest", (FOREST, TREES)),
+            Parameter("other", (FOREST, TREES)),
             Parameter("inputs", (INPUTS,)),
         ),
         BOOLEAN,
-        "Whether two forests give every input of a set the same label.",
+        "Whether two forests give every input of a set the same label, or two tree ensembles the "
+        "same scores.",
         'same_function(T, forest("other.npz"), box(0, 1))',
-        words="{forest} and {other} give every input of {inputs} the same label",
+        _same_kind,
+        words="{forest} and {other} give every input of {inputs} the same answer",
     ),
     Function(
         "audit",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 
 import lightgbm
 import numpy as np
@@ -79,6 +80,29 @@ def test_every_answer_is_that_of_all_cells(monkeypatch, batch):
         else:
             unknown += 1
     assert unknown <= 1
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_a_tolerance_that_is_the_largest_difference_is_decided(monkeypatch, batch):
+    monkeypatch.setattr(comparing, "_read", lambda each: each)
+    monkeypatch.setattr(comparing, "replay", lambda *given: None)
+    for seed in range(25 * batch, 25 * batch + 25):
+        rng = np.random.default_rng(seed)
+        one = random_ensemble(rng, trees=int(rng.integers(1, 4)), depth=2)
+        one = replace(one, ordered=True, single=bool(rng.integers(2)))
+        other = spoil(rng, one, str(rng.choice(("leaf", "up", "missing", "swap", "base"))))
+        cells = all_cells(one, other, single=True)
+        scores = (map(Fraction, each.scores(cells)[:, 0].tolist()) for each in (one, other))
+        exact = max(abs(a - b) for a, b in zip(*scores))
+        largest = float(exact)
+        if largest < exact:  # the difference of two float64 scores can itself be rounded
+            largest = float(np.nextafter(largest, np.inf))
+        found = compare(one, other, inputs="float32", tolerance=largest)
+        assert found.verdict == "proved"
+        assert found.difference <= largest
+        if largest == exact > 0:
+            below = float(np.nextafter(largest, 0.0))
+            assert compare(one, other, inputs="float32", tolerance=below).verdict == "refuted"
 
 
 def test_a_bound_holds_where_pairs_of_trees_have_no_room(monkeypatch):

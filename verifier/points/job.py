@@ -32,7 +32,19 @@ from leaveout.models import Family, Manifest, Members, Network
 from leaveout.models.archive import put_array
 from leaveout.models.replay import with_parameters
 from leaveout.models.trees.model import TreeModel
-from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
+from leaveout.specs import (
+    And,
+    Binder,
+    Call,
+    Compare,
+    Expression,
+    Find,
+    ForAll,
+    Guarantee,
+    Name,
+    Node,
+    Number,
+)
 from leaveout.specs.text.expressions import children
 from leaveout.specs.types import NETWORK, POINT, TREE_FAMILY, TREES, Type
 from leaveout.verifier.points.claims import Case, ClaimReader, Lin, TooManyError
@@ -171,13 +183,34 @@ class _Loader:
         while isinstance(claim, ForAll):
             self.binders += claim.binders
             claim = claim.body
-        self.body = claim
-        self.spots = [each for each in self.binders if resolver.is_inputs(each.domain)]
         self.is_trees = any(
             isinstance(each, Call) and resolver.type_of(each) == TREES
-            for each in self._calls(self.body)
+            for each in self._calls(claim)
         ) or any(resolver.type_of(each.domain) == TREE_FAMILY for each in self.binders)
+        self.body = self._at_points(claim)
+        self.spots = [each for each in self.binders if resolver.is_inputs(each.domain)]
         self.missing: list[tuple[int, ...]] = []
+
+    def _at_points(self, claim: Expression) -> Expression:
+        """Return a claim that says at a point of its own what ``same_function`` says of a set."""
+        named = self.resolver.value(claim)
+        if isinstance(named, And):
+            return replace(
+                named, left=self._at_points(named.left), right=self._at_points(named.right)
+            )
+        if not self.is_trees or not isinstance(named, Call) or named.function != "same_function":
+            for call in self._calls(claim) if self.is_trees else ():
+                if call.function == "same_function":
+                    wrong = "this is not claimed as it stands, but within another claim"
+                    raise self.resolver.fail(call, wrong, "state it by itself, or join with 'and'")
+            return claim
+        given = self.resolver.bound_arguments(named)
+        taken = {*self.resolver.lets, *(each.name for each in self.binders)}
+        names = ("x", *(f"x{number}" for number in range(len(taken))))
+        name = next(each for each in names if each not in taken)
+        self.binders.append(Binder(name, given["inputs"], at=named.at))
+        gap = Call("difference", (given["forest"], given["other"], Name(name)), at=named.at)
+        return Compare(gap, "<=", Number(0.0), at=named.at)
 
     def load(self) -> FormulaJob:
         others = [each for each in self.binders if each not in self.spots]
