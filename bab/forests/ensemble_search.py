@@ -185,8 +185,8 @@ class Search(Generic[P]):
         self.constant = combined @ sums.constant + combined @ sums.padding
         self.is_goal = combined[:, : target.goals].any(axis=1)
         alone = (combined != 0).sum(axis=1) == 1
-        strict = self.is_goal[:, None] | target.strict
-        self.ordered = alone & ((combined != 0) & strict & sums.ordered).any(axis=1)
+        counts = sums.ordered & (target.strict | (np.arange(len(target.strict)) < target.goals))
+        self.ordered = alone & ((combined != 0) & counts).any(axis=1)
         self.rows: list[Floats] = list(combined)
         if trail is not None:
             trail.rows = self.rows

@@ -493,22 +493,7 @@ class _TreeDecision(Decision):
         if self.best is None:
             return None
         asked, found = self.best
-        points = {
-            name: tuple(float(v) for v in point)
-            for name, point in zip(self.job.points, found.points, strict=True)
-        }
-        scores, labels = answers_at(asked, found.points)
-        removed = {name: row for name, _, row in asked.members}
-        told = {
-            name: tuple(None if math.isnan(v) else v for v in point)
-            for name, point in points.items()
-        }
-        return ExampleRecord(
-            points=told, scores=scores, labels=labels,
-            features=asked.trees[0].model.ensemble.names,
-            words=in_words(points, scores, labels, removed, named=_Features.find(asked, points)),
-            members={name: index for name, index, _ in asked.members}, removed=removed,
-        )  # fmt: skip
+        return example_at(asked, dict(zip(self.job.points, found.points, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -543,16 +528,25 @@ class _Features(Named):
         return f"({join_some(named or texts, SHOWN)})"
 
 
-def answers_at(
-    asked: Asked, points: Sequence[Floats]
-) -> tuple[dict[str, tuple[float, ...]], dict[str, int]]:
-    """Return the scores, and the labels, of each application at points."""
-    at = [(each.name, each.model, points[each.point][None]) for each in asked.trees]
-    scores = {name: _by_label(model, model.ensemble.scores(x)[0]) for name, model, x in at}
-    labels = {
-        name: int(model.ensemble.answers(x)[0]) for name, model, x in at if model.is_classifier
-    }
-    return scores, labels
+def example_at(asked: Asked, at: Mapping[str, Floats]) -> ExampleRecord:
+    """Return what is told of a counter-example at points, by name: scores, labels, words."""
+    points = {name: tuple(point.tolist()) for name, point in at.items()}
+    scores, labels = dict[str, tuple[float, ...]](), dict[str, int]()
+    for each in asked.trees:
+        model, x = each.model, [*at.values()][each.point][None]
+        scores[each.name] = _by_label(model, model.ensemble.scores(x)[0])
+        if model.is_classifier:
+            labels[each.name] = int(model.ensemble.answers(x)[0])
+    removed = {name: row for name, _, row in asked.members}
+    return ExampleRecord(
+        points={
+            name: tuple(None if math.isnan(v) else v for v in point)
+            for name, point in points.items()
+        },
+        scores=scores, labels=labels, features=asked.trees[0].model.ensemble.names,
+        words=in_words(points, scores, labels, removed, named=_Features.find(asked, points)),
+        members={name: index for name, index, _ in asked.members}, removed=removed,
+    )  # fmt: skip
 
 
 def _by_label(model: TreeModel, scores: Floats) -> tuple[float, ...]:
