@@ -285,8 +285,8 @@ class Search(Generic[P]):
         if len(box.at) == count:
             return box
         at, top = trees.roots[:-1].copy(), np.zeros((count, len(self.columns)))
-        refine(trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
-               self.weights, box.box, box.bits, np.ones(count, np.bool_), at, top)  # fmt: skip
+        everything = np.ones(count, np.bool_)
+        refine(*trees.asked, self.weights, box.box, box.bits, everything, at, top)
         return replace(box, at=at, top=top)
 
     def _root(self) -> _Box | None:
@@ -317,8 +317,7 @@ class Search(Generic[P]):
         )
         at, top = parent.at.copy(), parent.top.copy()
         trees = self.sums.trees
-        refine(trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
-               self.weights, box, bits, which, at, top)  # fmt: skip
+        refine(*trees.asked, self.weights, box, bits, which, at, top)
         bounds = self.constant + top.sum(axis=0)
         if self.slopes.any():
             bounds += self._linear(box)
@@ -430,8 +429,9 @@ class Search(Generic[P]):
             return None
         column = self._critical(box)
         gains = np.empty(len(unsettled))
-        weigh_splits(trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
-                     self.weights, box.box, box.bits, box.at, unsettled, column, gains)  # fmt: skip
+        weigh_splits(
+            *trees.asked, self.weights, box.box, box.bits, box.at, unsettled, column, gains
+        )
         order = np.argsort(-gains, kind="stable")[:_LOOKED_AT]
         nodes = box.at[unsettled[order]]
         keys = np.stack((trees.feature[nodes], trees.cut[nodes], trees.mask[nodes]), 1)

@@ -23,6 +23,10 @@ Domain = tuple[Codes, Words, Longs]
 """Ordered and special codes of each variable; pairs, the first of which is not above the second."""
 
 _UNIT = 2.0**-52
+_LEVELS = 512
+"""Most questions on a path, or more if there is room."""
+_ROOM = 2**28
+"""Bytes for what is known at each question of a path."""
 _LEAST = 1e-300
 
 
@@ -59,6 +63,12 @@ class Questions:
     right: Longs  # shape (nodes,)
     masks: Words  # shape (masks, words): row 0 is empty
     source: Codes  # shape (nodes, 2): application, and the node there that asks
+    deep: int = 0  # above the most questions on a path
+
+    @property
+    def asked(self) -> tuple[Any, ...]:
+        """What compiled functions read first."""
+        return self.feature, self.cut, self.mask, self.left, self.right, self.masks, self.deep
 
 
 @dataclass(frozen=True, eq=False)
@@ -502,7 +512,7 @@ def _concatenate(trees: Questions, made: list[tuple[NDArray[np.int64], Floats]])
     return Questions(
         np.cumsum([0, *sizes]), np.where(leaf, -1, trees.feature[at]).astype(np.int32),
         trees.cut[at], trees.mask[at], below, np.where(leaf, -1, nodes[:, 2] + base), trees.masks,
-        trees.source[at],
+        trees.source[at], int(nodes[~leaf, 3].max(initial=0)) + 2,
     )  # fmt: skip
 
 
@@ -520,8 +530,7 @@ def _product(
         + 2 * int(trees.roots[one + 1] - trees.roots[one])
         + (0 if other < 0 else 2 * int(trees.roots[other + 1] - trees.roots[other]))
     )
-    size = walk(
-        trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
-        int(trees.roots[one]), second, *domain, min(levels, 512), out,
-    )  # fmt: skip
+    first, special, _ = domain
+    levels = min(levels, max(_LEVELS, _ROOM // (8 * first.size + special.nbytes)))
+    size = walk(*trees.asked[:-1], int(trees.roots[one]), second, *domain, levels, out)
     return None if size < 0 else out[:size].copy()

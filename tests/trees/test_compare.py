@@ -25,6 +25,8 @@ from typer.testing import CliRunner
 import leaveout
 from leaveout.bab.forests import tree_comparison
 from leaveout.errors import LeaveoutError, TreesError
+from leaveout.kernel.trees import Ensemble
+from leaveout.models.trees.assemble import Sets, Tree, assemble
 from leaveout.models.trees.reading import of_model
 from leaveout.verifier import compare as comparing
 from leaveout.verifier.cli.app import app
@@ -103,6 +105,30 @@ def test_a_tolerance_that_is_the_largest_difference_is_decided(monkeypatch, batc
         if largest == exact > 0:
             below = float(np.nextafter(largest, 0.0))
             assert compare(one, other, inputs="float32", tolerance=below).verdict == "refuted"
+
+
+def chain(depth, *, changed=-1):
+    """Return one tree of two features that is a path of questions; one leaf may have 0.25 more."""
+    size = 2 * depth + 1
+    at, leaf = np.arange(size), np.arange(size) % 2 == 1
+    leaf[-1] = True
+    values = np.random.default_rng(0).normal(size=size) + 0.25 * (at == changed)
+    tree = Tree(
+        np.where(leaf, -1, at // 2 % 2), np.where(leaf, 0.0, -1.0 * at), np.zeros(size, bool),
+        np.full(size, -1), np.where(leaf, 0, at + 2), np.where(leaf, 0, at + 1), values,
+    )  # fmt: skip
+    return Ensemble(assemble([tree], Sets(), 1, 2), np.zeros(1), (), 2)
+
+
+def test_trees_of_a_thousand_levels_are_compared(monkeypatch):
+    monkeypatch.setattr(comparing, "_read", lambda each: each)
+    monkeypatch.setattr(comparing, "replay", lambda *given: None)
+    one, other = chain(1000), chain(1000, changed=1501)
+    assert compare(one, chain(1000)).verdict == "proved"
+    found = compare(one, other)
+    assert found.verdict == "refuted"
+    assert found.example.difference == pytest.approx(0.25)
+    assert compare(one, other, tolerance=0.3).verdict == "proved"
 
 
 def test_a_bound_holds_where_pairs_of_trees_have_no_room(monkeypatch):
