@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -239,11 +238,7 @@ class _Walk:
         size = np.abs(self.constant)
         for own, (e, _) in zip(factors, self.claim.applications, strict=True):
             padding += np.abs(own) @ (e.rounding() + e.tie)
-            most = np.abs(e.base)
-            rows = e.first_leaves()
-            for begin, end in pairwise(rows):
-                most = most + np.abs(e.nodes.values[begin:end]).max(axis=0)
-            size = size + np.abs(own) @ most
+            size = size + np.abs(own) @ e.most
         ends = [np.maximum(np.abs(box.lower), np.abs(box.upper)) for box in self.claim.boxes]
         size = size + np.abs(self.slopes) @ np.concatenate(ends)
         trees = sum(e.trees for e, _ in self.claim.applications)

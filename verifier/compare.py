@@ -421,13 +421,9 @@ class _Question:
             for given, ensemble in zip(self._given, self.ensembles, strict=True)
         ]
         return Example(
-            tuple(point.tolist()),
-            (one, other),
-            (answers[0], answers[1]),
-            search.apart(point),
-            self._reason(search, found, point),
-            tuple(each for each in replays if each is not None),
-        )
+            tuple(point.tolist()), (one, other), (answers[0], answers[1]), search.apart(point),
+            self._reason(search, found, point), tuple(each for each in replays if each is not None),
+        )  # fmt: skip
 
     def _reason(self, search: Search, found: Difference, point: Floats) -> str:
         """Return where two models part at an input, and why."""

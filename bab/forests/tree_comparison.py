@@ -24,7 +24,7 @@ from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.forests.ensembles import Applied, Pairing, Sums, encode
 from leaveout.encoders.query import Form
 from leaveout.errors import TreesError
-from leaveout.kernel.trees import Ensemble, Nodes
+from leaveout.kernel.trees import Ensemble, Nodes, first_leaves, greatest
 
 LARGEST = float(np.finfo(np.float32).max)
 """The greatest number that is an input."""
@@ -46,25 +46,13 @@ _AT_ONCE = 2**22
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Inputs: a box, whose features may be missing.
+    """Inputs: a box, whose features may be missing."""
 
-    Attributes
-    ----------
-    low, high : ndarray of float64, shape (features,)
-        The ends of numbers, each of which is an input; crossed where a value is always missing.
-    missing : ndarray of bool, shape (features,)
-        Which features may be missing.
-    single : bool
-        Whether inputs are what float32 holds; else float64.
-    categories : mapping of int to ndarray
-        The values of features that some tree asks for a category; the last stands for all above.
-    """
-
-    low: Floats
-    high: Floats
-    missing: Bools
-    single: bool
-    categories: dict[int, Floats]
+    low: Floats  # shape (features,): the ends are inputs; crossed if a value is always missing
+    high: Floats  # shape (features,)
+    missing: Bools  # shape (features,): which may be missing
+    single: bool  # whether inputs are what float32 holds; else float64
+    categories: dict[int, Floats]  # values of features asked by category; the last: all above
 
     @staticmethod
     def of(
@@ -192,7 +180,8 @@ class Comparison:
                 self._pairs.append(pair)
         self._magnitude = np.maximum(*(np.abs(side.base) for side in self.sides))
         for side in self.sides:
-            most = np.maximum.reduceat(np.abs(side.nodes.values), side.first_leaves()[:-1])
+            nodes = side.nodes
+            most = greatest(nodes.roots, nodes.feature, np.abs(nodes.values))
             self._magnitude = self._magnitude + most.sum(axis=0)
         self._rounding = np.full(len(self._alone), view.slack)
         for each, factors in zip(ensembles, view.factors, strict=True):
@@ -258,8 +247,8 @@ class Comparison:
 
     def _bounds(self, sums: Sums) -> Floats:
         """Return what differences are at most, shape (forms,); infinite if sums may overflow."""
-        leaf = np.concatenate(([0], np.cumsum(sums.trees.feature < 0)))[sums.trees.roots[:-1]]
-        most = sums.constant + np.maximum.reduceat(sums.weights, leaf).sum(axis=0) + sums.padding
+        most = greatest(sums.trees.roots, sums.trees.feature, sums.weights).sum(axis=0)
+        most += sums.constant + sums.padding
         return np.where(np.isfinite(np.tile(self._magnitude, 3)), most, np.inf)[
             : 2 * len(self._magnitude)
         ]
@@ -426,7 +415,7 @@ def _match(sides: Sequence[Ensemble], inputs: Inputs) -> list[tuple[int, int]]:
 
 def _keys(side: Ensemble, inputs: Inputs) -> list[tuple[bytes, bytes, bytes]]:
     """Return each tree's features, what it asks of them, and its leaves to three digits."""
-    nodes, leaves = side.nodes, side.first_leaves()
+    nodes, leaves = side.nodes, first_leaves(side.nodes.roots, side.nodes.feature)
     with np.errstate(over="ignore"):
         digits = nodes.values.astype(np.float32).view(np.int32) >> 13
     left = nodes.missing_left & inputs.missing[nodes.feature]
@@ -506,10 +495,11 @@ def view_of(one: Ensemble, other: Ensemble) -> View | None:
 
 def _sums_to(ensemble: Ensemble, total: float) -> bool:
     """Return whether both scores of every input sum to a number, so that one tells the other."""
-    sums, first = ensemble.nodes.values.sum(axis=1), ensemble.first_leaves()[:-1]
-    low, high = np.minimum.reduceat(sums, first).sum(), np.maximum.reduceat(sums, first).sum()
-    base = float(ensemble.base.sum())
-    ends = np.array([low + base, high + base]) / ensemble.divisor
+    nodes, base = ensemble.nodes, float(ensemble.base.sum())
+    ends = np.array([
+        base + sign * greatest(nodes.roots, nodes.feature, sign * nodes.values.sum(axis=1)).sum()
+        for sign in (-1.0, 1.0)
+    ]) / ensemble.divisor  # fmt: skip
     return bool((np.abs(ends - total) <= _NEAR * max(1.0, abs(total))).all())
 
 

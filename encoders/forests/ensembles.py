@@ -15,7 +15,7 @@ from leaveout.encoders.forests.cells import Cells, Codes, Longs, cut_box
 from leaveout.encoders.forests.tree_walks import walk
 from leaveout.encoders.query import Form
 from leaveout.errors import SpecError
-from leaveout.kernel.trees import Ensemble
+from leaveout.kernel.trees import Ensemble, greatest
 
 Words = NDArray[np.uint64]
 Relation = tuple[int, int, int, int]
@@ -109,12 +109,8 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
 ) -> Sums:  # fmt: skip
     """Return forms over cells.
 
-    Parameters
-    ----------
-    equal, below : sequence of (point, feature, point, feature)
-        Features that are equal, or the first at most the second, in every input of interest.
-    missing : sequence of ndarray of bool, shape (features,) each
-        Which features of each point may be missing.
+    Of ``equal`` features, and of the first at most the second in ``below``, each is given by its
+    point and place; ``missing`` says which features of each point may be missing.
     """
     box, variable = _join(boxes, equal, missing)
     absent = np.zeros(box.dimension, np.bool_)
@@ -365,7 +361,7 @@ def _weigh(
     for each, own in zip(applied, factor, strict=True):
         constant += own @ each.ensemble.base / each.ensemble.divisor
         padding += np.abs(own) @ (each.ensemble.rounding() + each.ensemble.tie)
-    size = _magnitude(trees, np.abs(weights))
+    size = greatest(trees.roots, trees.feature, np.abs(weights)).sum(axis=0)
     reach = np.maximum(np.abs(cells.box.lower), np.abs(cells.box.upper))
     size += np.abs(slopes) @ reach + np.abs(constant)
     for each, own in zip(applied, factor, strict=True):
@@ -383,15 +379,6 @@ def _weigh(
         constant, padding, is_ordered, whole,
         tuple(pair for pair in sorted(together) if pair[1] >= 0),
     )  # fmt: skip
-
-
-def _magnitude(trees: Questions, weights: Floats) -> Floats:
-    """Return the sum over trees of the greatest weights, shape (forms,)."""
-    leaf = np.concatenate(([0], np.cumsum(trees.feature < 0)))
-    total = np.zeros(weights.shape[1])
-    for begin, end in zip(leaf[trees.roots[:-1]], leaf[trees.roots[1:]], strict=True):
-        total += weights[begin:end].max(axis=0)
-    return total
 
 
 Sign = tuple[int, int, int, float]

@@ -154,16 +154,11 @@ def read_json(data: bytes) -> Ensemble:
     expect(loss == "MultiRMSE" or several == (scores > 1),
            f"{scores} scores do not fit the loss_function {loss}")  # fmt: skip
     return Ensemble(
-        assemble([*trees, last], Sets(), scores, len(features)),
-        np.zeros(scores),
-        _labels(model.model_info, max(2, scores)) if loss in _CLASSIFIES else (),
-        len(features),
-        tuple(features) if len(set(features) - {""}) == len(features) else (),
-        ordered=scale == 1,
-        link=_LINKS[loss],
-        rounds_inputs=True,
-        source=f"CatBoost ({loss})",
-    )
+        assemble([*trees, last], Sets(), scores, len(features)), np.zeros(scores),
+        _labels(model.model_info, max(2, scores)) if loss in _CLASSIFIES else (), len(features),
+        tuple(features) if len(set(features) - {""}) == len(features) else (), ordered=scale == 1,
+        link=_LINKS[loss], rounds_inputs=True, source=f"CatBoost ({loss})",
+    )  # fmt: skip
 
 
 def of_catboost(model: Any) -> Ensemble:
@@ -251,14 +246,10 @@ def _free_form(root: _Node, info: _Features) -> Tree:
     expect(scores and all(len(each) in (0, scores) for each in values), "leaves differ in size")
     feature, border, goes, left, right = zip(*rows, strict=True)
     return Tree(
-        np.array(feature),
-        _thresholds(list(border)),
-        np.array(goes, bool),
-        np.full(len(rows), -1, np.int64),
-        np.array(left),
-        np.array(right),
+        np.array(feature), _thresholds(list(border)), np.array(goes, bool),
+        np.full(len(rows), -1, np.int64), np.array(left), np.array(right),
         np.array([each or [0.0] * scores for each in values], np.float64),
-    )
+    )  # fmt: skip
 
 
 def _thresholds(borders: list[float]) -> Floats:

@@ -59,49 +59,21 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False)
 class TreeFamily:
-    """The models retrained without one row, or group of rows, each.
+    """The models retrained without one row, or group of rows, each."""
 
-    Attributes
-    ----------
-    whole : Ensemble
-        The model on all rows.
-    pool : Nodes
-        The distinct trees of the whole model and of all members; the whole model's first.
-    trees : ndarray of int32, shape (all members' trees,)
-        The trees of each member in the order in which it adds them, by their place in the pool.
-    starts : ndarray of int64, shape (members + 1,)
-        Where each member's trees begin.
-    base : ndarray of float64, shape (members, scores)
-    divisor : ndarray of int64, shape (members,)
-    removed : ndarray of int64, shape (members,)
-        The row, or group, that each member lacks.
-    rows : int
-        The number of rows, or groups, there are.
-    sampled : bool
-        Whether the rows left out were drawn uniformly.
-    group : str
-        The column whose equal cells name rows that leave together; empty: each row alone.
-    names : tuple of str
-        The names of what members lack; empty if there are none.
-    recipe : str
-        How all were trained, for people.
-    missing : tuple of int
-        Features that were missing in some row.
-    """
-
-    whole: Ensemble
-    pool: Nodes
-    trees: NDArray[np.int32]
-    starts: Integers
-    base: Floats
-    divisor: Integers
-    removed: Integers
-    rows: int
-    sampled: bool = False
-    group: str = ""
-    names: tuple[str, ...] = ()
-    recipe: str = ""
-    missing: tuple[int, ...] = ()
+    whole: Ensemble  # the model on all rows
+    pool: Nodes  # the distinct trees of all models; the whole model's first
+    trees: NDArray[np.int32]  # each member's trees in the order of its sum, by place in the pool
+    starts: Integers  # shape (members + 1,): where each member's trees begin
+    base: Floats  # shape (members, scores)
+    divisor: Integers  # shape (members,)
+    removed: Integers  # shape (members,): the row, or group, that each lacks
+    rows: int  # how many rows, or groups, there are
+    sampled: bool = False  # whether the rows left out were drawn uniformly
+    group: str = ""  # the column whose equal cells name rows that leave together, if any
+    names: tuple[str, ...] = ()  # of what members lack; empty if there are none
+    recipe: str = ""  # how all were trained, for people
+    missing: tuple[int, ...] = ()  # features that were missing in some row
 
     def __len__(self) -> int:
         return len(self.removed)
@@ -114,16 +86,7 @@ class TreeFamily:
         return replace(self.whole, nodes=nodes, base=self.base[index], divisor=divisor)
 
     def scores(self, X: Floats) -> Floats:
-        """Return all members' scores at inputs as they compute them.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (rows, features)
-
-        Returns
-        -------
-        ndarray of float64, shape (rows, members, scores)
-        """
+        """Return scores as members compute them, shape (rows, members, scores)."""
         whole, pool = self.whole, self.pool
         X = np.ascontiguousarray(whole.prepare(X))
         leaf = np.empty((len(pool.roots) - 1, len(X)), np.int64)
@@ -305,13 +268,7 @@ def _link(
     feature: NDArray[np.int32], threshold: Floats, missing_left: NDArray[np.bool_],
     set_: NDArray[np.int32], sets: NDArray[np.bool_], values: Floats,
 ) -> Nodes:  # fmt: skip
-    """Return trees in preorder, whose features alone tell their shape.
-
-    Raises
-    ------
-    TreesError
-        If the features are those of no whole trees.
-    """
+    """Return trees in preorder, whose features alone tell their shape; raise if they do not."""
     left, right = np.full(len(feature), -1, np.int64), np.full(len(feature), -1, np.int64)
     roots = np.full(len(feature) + 1, -1, np.int64)
     trees = link_preorder(feature, left, right, roots)
@@ -348,13 +305,7 @@ def link_preorder(feature: Any, left: Any, right: Any, roots: Any) -> int:
 
 
 def write_tree_family(family: TreeFamily, path: Path, digest: str) -> None:
-    """Write a family atomically, with the SHA-256 of its whole model's file.
-
-    Raises
-    ------
-    TreesError
-        If the file cannot be written.
-    """
+    """Write a family atomically, with the SHA-256 of its whole model's file."""
     inner = family.pool.feature >= 0
     arrays: dict[str, NDArray[Any]] = {
         "feature": family.pool.feature, "threshold": family.pool.threshold[inner],
@@ -373,13 +324,7 @@ def write_tree_family(family: TreeFamily, path: Path, digest: str) -> None:
 
 
 def read_tree_family(path: Path, whole: Ensemble, digest: str) -> TreeFamily:
-    """Read and fully check a family of a whole model, whose file has a SHA-256.
-
-    Raises
-    ------
-    TreesError
-        If the file is damaged, or of another model.
-    """
+    """Read and fully check a family of a whole model, whose file has a SHA-256."""
     arrays = read_archive(path, TreesError)
     expect_arrays(path, arrays, TreesError, (*_TYPES, MANIFEST), ())
     manifest = read_manifest(path, arrays.pop(MANIFEST), _Manifest, TreesError, _VERSION)

@@ -55,18 +55,7 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_trees(ensemble: Ensemble, path: str | Path) -> None:
-    """Write a file atomically; equal ensembles give equal bytes.
-
-    Parameters
-    ----------
-    ensemble : Ensemble
-    path : str or Path
-
-    Raises
-    ------
-    TreesError
-        If the file cannot be written.
-    """
+    """Write a file atomically; equal ensembles give equal bytes."""
     arrays: dict[str, NDArray[Any]] = {}
     for name, (kind, _) in _TYPES.items():
         owner = ensemble if name == "base" else ensemble.nodes

@@ -19,7 +19,7 @@ from onnx import TensorProto, numpy_helper
 from leaveout.arrays import Floats
 from leaveout.errors import TreesError
 from leaveout.kernel.refusal import Rejected
-from leaveout.kernel.trees import Ensemble, Nodes
+from leaveout.kernel.trees import Ensemble, Nodes, greatest
 from leaveout.models.trees.onnx_nodes import (
     Raw,
     as_text,
@@ -38,23 +38,7 @@ _WHOLE: set[int] = {TensorProto.INT64, TensorProto.INT32}
 
 
 def read_onnx(data: bytes) -> Ensemble:
-    """Read a tree ensemble from the content of an ONNX file.
-
-    Parameters
-    ----------
-    data : bytes
-        The content of the file.
-
-    Returns
-    -------
-    Ensemble
-        The scores before the link. onnxruntime adds in an order of its own (``ordered`` is false).
-
-    Raises
-    ------
-    TreesError
-        If it is damaged, or has parts that are not read exactly.
-    """
+    """Read the content of an ONNX file; onnxruntime adds trees in an order of its own."""
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError:
@@ -153,22 +137,17 @@ class _Graph:
         if not np.isfinite(scores.base).all():
             refuse("has a base value that is not finite", "train it again")
         # Scores of type double are returned as float32.
-        slack = 2.0**-24 * _greatest(scores) if scores.rounds_scores else 0.0
-        return Ensemble(
-            nodes,
-            scores.base * scores.divisor,
-            answer.names if answer is not None else (),
-            features,
-            self._names,
-            divisor=scores.divisor,
-            single=scores.single,
-            ordered=False,
-            slack=slack,
-            link=shown.link,
-            center=answer.center if answer is not None else 0.0,
-            rounds_inputs=scores.columns.rounded,
-            source="ONNX",
+        most = np.abs(scores.base) + greatest(nodes.roots, nodes.feature, np.abs(nodes.values)).sum(
+            axis=0
         )
+        slack = 2.0**-24 * (float(most.max()) * (1.0 + 2.0**-20) + 2.0**-120)
+        return Ensemble(
+            nodes, scores.base * scores.divisor, answer.names if answer is not None else (),
+            features, self._names, divisor=scores.divisor, single=scores.single, ordered=False,
+            slack=slack if scores.rounds_scores else 0.0, link=shown.link,
+            center=answer.center if answer is not None else 0.0,
+            rounds_inputs=scores.columns.rounded, source="ONNX",
+        )  # fmt: skip
 
     def _value(self, name: str) -> _Value:
         if name not in self._known:
@@ -325,12 +304,9 @@ class _Graph:
         if one.rounds_scores or other.rounds_scores:
             return None
         return replace(
-            one,
-            trees=one.trees + other.trees,
-            base=one.base + other.base,
-            single=one.single or other.single,
-            steps=max(one.steps, other.steps),
-        )
+            one, trees=one.trees + other.trees, base=one.base + other.base,
+            single=one.single or other.single, steps=max(one.steps, other.steps),
+        )  # fmt: skip
 
     def _scale(self, kind: str, given: list[_Value], options: dict[str, Any]) -> _Value | None:
         value, factor = given if len(given) == 2 else (None, None)
@@ -381,14 +357,10 @@ class _Graph:
         trees = write_nodes(raw, columns.places, columns.double, columns.rounded)
         single = not columns.double
         made = _Sum(
-            (trees,),
-            raw.base,
-            columns,
-            single,
+            (trees,), raw.base, columns, single,
             rounds_scores=columns.double and node.op_type != "TreeEnsemble",
-            divisor=raw.count if raw.aggregate == "AVERAGE" else 1,
-            link=_LINKS[raw.post],
-        )
+            divisor=raw.count if raw.aggregate == "AVERAGE" else 1, link=_LINKS[raw.post],
+        )  # fmt: skip
         if raw.names:
             return self._classifier(raw, made)
         size = trees.values.shape[1]
@@ -455,15 +427,6 @@ class _Graph:
             refuse("has leaves without a score for some label")
 
 
-def _greatest(scores: _Sum) -> float:
-    """Return a bound of the magnitude of all scores."""
-    most = np.abs(scores.base)
-    for nodes in scores.trees:
-        leaf = np.concatenate(([0], np.cumsum(nodes.feature < 0)))[nodes.roots[:-1]]
-        most = most + np.maximum.reduceat(np.abs(nodes.values), leaf).sum(axis=0)
-    return float(most.max()) * (1.0 + 2.0**-20) + 2.0**-120
-
-
 def _join(parts: Sequence[Nodes]) -> Nodes:
     """Return trees one after another."""
     nodes, leaves, roots = 0, 0, [np.zeros(1, np.int64)]
@@ -479,12 +442,9 @@ def _join(parts: Sequence[Nodes]) -> Nodes:
         for name in ("feature", "threshold", "missing_left", "set", "values")
     }
     return Nodes(
-        np.concatenate(roots),
-        left=np.concatenate(left),
-        right=np.concatenate(right),
-        sets=parts[0].sets,
-        **together,
-    )
+        np.concatenate(roots), left=np.concatenate(left), right=np.concatenate(right),
+        sets=parts[0].sets, **together,
+    )  # fmt: skip
 
 
 def _constant(tensor: TensorProto) -> NDArray[Any]:

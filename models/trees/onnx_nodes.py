@@ -250,16 +250,11 @@ class _Writer:
             early = np.where(np.isposinf(threshold), np.inf, before_rounding(threshold))
             threshold = np.where(inner, early, 0.0)
         return Nodes(
-            np.array(roots, np.int64),
-            np.where(inner, known[feature], np.int32(-1)),
-            threshold,
-            np.array(self._missing, bool),
-            np.full(size, -1, np.int32),
+            np.array(roots, np.int64), np.where(inner, known[feature], np.int32(-1)), threshold,
+            np.array(self._missing, bool), np.full(size, -1, np.int32),
             np.where(inner, np.arange(1, size + 1), np.cumsum(~inner) - 1),
-            np.array(self._right, np.int64),
-            np.zeros((0, 1), bool),
-            rows[leaf[~inner]],
-        )
+            np.array(self._right, np.int64), np.zeros((0, 1), bool), rows[leaf[~inner]],
+        )  # fmt: skip
 
     def _write(self, root: int) -> None:
         """Append a tree; one that is shared by several nodes is written for each."""

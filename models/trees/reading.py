@@ -29,23 +29,7 @@ class _Keys(msgspec.Struct):
 
 
 def read_trees(path: str | Path) -> Ensemble:
-    """Read a file of trees.
-
-    Parameters
-    ----------
-    path : str or Path
-        XGBoost's JSON or UBJSON, LightGBM's text, CatBoost's JSON, an EBM's JSON, ONNX, or what
-        `write_trees` wrote.
-
-    Returns
-    -------
-    Ensemble
-
-    Raises
-    ------
-    TreesError
-        If the file is damaged, or something in it is not understood.
-    """
+    """Read a file of XGBoost, LightGBM, CatBoost, interpret, ONNX, or of `write_trees`."""
     path = Path(path)
     try:
         data = read_whole(path, MODEL)
@@ -67,22 +51,7 @@ def is_library_text(data: bytes) -> bool:
 
 
 def of_model(model: Any) -> Ensemble:
-    """Return the trees of a fitted model; its library is asked, and never imported.
-
-    Parameters
-    ----------
-    model : object
-        Of XGBoost, LightGBM, CatBoost, scikit-learn or interpret.
-
-    Returns
-    -------
-    Ensemble
-
-    Raises
-    ------
-    TreesError
-        If the model is of another library, or something in it is not understood.
-    """
+    """Return the trees of a fitted model; its library is asked, and never imported."""
     library = type(model).__module__.partition(".")[0]
     if library not in _LIBRARIES or library not in sys.modules:
         raise TreesError(

@@ -198,19 +198,12 @@ def _read(found: Any, rounds: int | None = None, *, all_rounds: bool) -> Ensembl
     labels = classes if softmax else 2 if binary else 0
     base = _base(param.base_score, scores, _LINKS[objective])
     return Ensemble(
-        nodes,
-        base,
-        tuple(map(str, range(labels))),
-        features,
-        tuple(names),
-        single=True,
-        ordered=drops is None,
-        slack=0.0 if drops is None else _slack(nodes, base, weights[:count]),
+        nodes, base, tuple(map(str, range(labels))), features, tuple(names), single=True,
+        ordered=drops is None, slack=0.0 if drops is None else _slack(nodes, base, weights[:count]),
         link=_LINKS[objective],
-        tie=_TIE if objective in ("binary:logistic", "multi:softprob") else 0.0,
-        rounds_inputs=True,
+        tie=_TIE if objective in ("binary:logistic", "multi:softprob") else 0.0, rounds_inputs=True,
         source=f"XGBoost {version} ({objective})",
-    )
+    )  # fmt: skip
 
 
 def _booster(found: dict[str, Any]) -> tuple[_Trees, list[float] | None]:
@@ -283,14 +276,9 @@ def _tree(tree: _Tree, score: int, weight: float, sets: Sets) -> Tree:
     threshold = before_rounding(before(values).astype(np.float64))
     return Tree(
         np.where(leaf, -1, np.array(tree.split_indices, np.int64)),
-        np.where(asks >= 0, 0.0, threshold),
-        np.array(tree.default_left, np.int64) != 0,
-        asks,
-        left,
-        right,
-        weighed.astype(np.float64),
-        score,
-    )
+        np.where(asks >= 0, 0.0, threshold), np.array(tree.default_left, np.int64) != 0, asks, left,
+        right, weighed.astype(np.float64), score,
+    )  # fmt: skip
 
 
 def _base(text: str, scores: int, link: str) -> Floats:

@@ -228,16 +228,10 @@ class _Loader:
             for label in labels:
                 questions += self._questions(boxes, families, label)
         return FormulaJob(
-            self.statement,
-            tuple(each.name for each in self.spots),
-            tuple(boxes),
-            tuple(questions),
-            tuple(labels),
-            math.prod(sizes) if sizes else 0,
-            -1.0 if self._is_greatest else 1.0,
-            tuple(self.notes),
-            tuple(self.missing),
-        )
+            self.statement, tuple(each.name for each in self.spots), tuple(boxes), tuple(questions),
+            tuple(labels), math.prod(sizes) if sizes else 0, -1.0 if self._is_greatest else 1.0,
+            tuple(self.notes), tuple(self.missing),
+        )  # fmt: skip
 
     def _questions(
         self,
@@ -387,14 +381,10 @@ class _Loader:
         """Return the question about some members."""
         statement = self.statement
         reader = ClaimReader(
-            self.resolver,
-            {each.name: i for i, each in enumerate(self.spots)},
-            boxes,
+            self.resolver, {each.name: i for i, each in enumerate(self.spots)}, boxes,
             {name: member.network for name, member in members.items()},
-            statement.variable if isinstance(statement, Find) else "",
-            label,
-            self.is_trees,
-        )
+            statement.variable if isinstance(statement, Find) else "", label, self.is_trees,
+        )  # fmt: skip
         try:
             cases = reader.cases(self.body, False)
         except TooManyError as error:
