@@ -16,6 +16,7 @@ from leaveout.encoders.forests.tree_walks import walk
 from leaveout.encoders.query import Form
 from leaveout.errors import SpecError
 from leaveout.kernel.trees import Ensemble, greatest
+from leaveout.models.trees.assemble import chain_nodes
 
 Words = NDArray[np.uint64]
 Relation = tuple[int, int, int, int]
@@ -116,10 +117,13 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
     absent = np.zeros(box.dimension, np.bool_)
     for own, flags in zip(variable, missing, strict=True):
         absent[own] |= flags
-    parts = [_Part.of(each, variable[each.point]) for each in applied]
     listed = _category_values(applied, variable, box)
-    feature = np.concatenate([part.feature for part in parts])
-    threshold = np.concatenate([part.threshold for part in parts])
+    every = [each.ensemble.nodes for each in applied]
+    feature = np.concatenate([
+        np.where(nodes.feature >= 0, variable[each.point][nodes.feature], -1)
+        for each, nodes in zip(applied, every, strict=True)
+    ]).astype(np.int32)  # fmt: skip
+    threshold = np.concatenate([nodes.threshold for nodes in every])
     ends = [(v, float(end)) for v, values in listed.items() for end in values]
     less = _comparable(box, variable, below, listed, absent)
     ends += [
@@ -136,31 +140,37 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
     codes = np.full(len(feature), -1, np.int32)
     codes[asks] = cut[: int(asks.sum())]
     first, special, none = _domain(cells, listed, absent)
-    low = _least_values(cells)
-    trees, rows = _questions(parts, codes, listed, special, none)
-    return _weigh(
-        applied, boxes, forms, variable, cells, low, first, special, none, trees, rows, less,
-        pairing,
+    trees = _questions(applied, feature, codes, listed, special, none)
+    slopes = np.zeros((len(forms), box.dimension))
+    factor = [np.zeros((len(forms), len(each.ensemble.base))) for each in applied]
+    for k, form in enumerate(forms):
+        for p, i, c in form.features:
+            slopes[k, variable[p][i]] += c
+        for a, j, c in form.scores:
+            factor[a][k, j] += c
+    constant, padding = np.array([form.constant for form in forms]), np.zeros(len(forms))
+    size, weights = np.zeros(len(forms)), []
+    for ensemble, own in zip((each.ensemble for each in applied), factor, strict=True):
+        weights.append(ensemble.nodes.values @ own.T / ensemble.divisor)
+        constant += own @ ensemble.base / ensemble.divisor
+        padding += np.abs(own) @ (ensemble.rounding() + ensemble.tie)
+        size += np.abs(own) @ np.abs(ensemble.base)
+    weight = np.concatenate(weights)
+    size += greatest(trees.roots, trees.feature, np.abs(weight)).sum(axis=0) + np.abs(constant)
+    size += np.abs(slopes) @ np.maximum(np.abs(box.lower), np.abs(box.upper))
+    padding += (len(trees.roots) + 32) * _UNIT * size
+    signs = _differences(applied, factor, slopes, constant)
+    signs = [None if form.rounded else sign for form, sign in zip(forms, signs, strict=True)]
+    paired, weight, together, whole = _pair(
+        applied, factor, trees, weight, (first, special, np.array(less, np.int64).reshape(-1, 2)),
+        signs, pairing,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """The nodes of an application, over the variables."""
-
-    ensemble: Ensemble
-    feature: Codes
-
-    @property
-    def threshold(self) -> Floats:
-        return self.ensemble.nodes.threshold
-
-    @classmethod
-    def of(cls, applied: Applied, variable: Longs) -> _Part:
-        nodes = applied.ensemble.nodes
-        inner = nodes.feature >= 0
-        feature = np.where(inner, variable[nodes.feature], -1).astype(np.int32)
-        return cls(applied.ensemble, feature)
+    is_ordered = np.array([pair is not None and pair[:2] in together for pair in signs], np.bool_)
+    return Sums(
+        variable, cells, _least_values(cells), first, special, none, paired, weight, slopes,
+        constant, padding, is_ordered, whole,
+        tuple(pair for pair in sorted(together) if pair[1] >= 0),
+    )  # fmt: skip
 
 
 def _join(
@@ -303,81 +313,33 @@ def _least_values(cells: Cells) -> Floats:
 
 
 def _questions(
-    parts: Sequence[_Part], codes: Codes, listed: Mapping[int, Floats], special: Words,
-    missing: Codes,
-) -> tuple[Questions, Longs]:  # fmt: skip
-    """Return all nodes, unpaired, and where each application's leaves begin."""
+    applied: Sequence[Applied], feature: Codes, codes: Codes, listed: Mapping[int, Floats],
+    special: Words, missing: Codes,
+) -> Questions:  # fmt: skip
+    """Return all nodes, unpaired."""
     masks: dict[bytes, int] = {bytes(special.shape[1] * 8): 0}
-    base = np.cumsum([0, *(len(part.feature) for part in parts)])
-    rows = np.cumsum([0, *(len(part.ensemble.nodes.values) for part in parts)])
-    mask = np.zeros(int(base[-1]), np.int32)
-    lefts, rights, roots, sources = [], [], [], []
-    for a, part in enumerate(parts):
-        nodes, leaf = part.ensemble.nodes, part.feature < 0
-        lefts.append(np.where(leaf, nodes.left + rows[a], nodes.left + base[a]))
-        rights.append(np.where(leaf, -1, nodes.right + base[a]))
-        roots.append(nodes.roots[:-1] + base[a])
+    roots, left, right = chain_nodes([each.ensemble.nodes for each in applied])
+    mask, source, base = np.zeros(len(feature), np.int32), list[Codes](), 0
+    by_value = np.isin(feature, [*listed])
+    for a, each in enumerate(applied):
+        nodes = each.ensemble.nodes
         size = len(nodes.feature)
-        sources.append(np.stack((np.full(size, a), np.arange(size)), 1))
-        by_value = np.isin(part.feature, [*listed])
-        asks = ~leaf & (by_value | (nodes.missing_left & (missing[part.feature] >= 0)))
-        for node in np.flatnonzero(asks).tolist():
-            v, word = int(part.feature[node]), np.zeros(special.shape[1] * 64, np.bool_)
+        source.append(np.stack((np.full(size, a), np.arange(size)), 1).astype(np.int32))
+        own = slice(base, base + size)
+        gaps = nodes.missing_left & (missing[feature[own]] >= 0)
+        for node in np.flatnonzero((feature[own] >= 0) & (by_value[own] | gaps)).tolist():
+            v, word = int(feature[base + node]), np.zeros(special.shape[1] * 64, np.bool_)
             if v in listed:
-                word[: len(listed[v])] = part.ensemble.goes_left(node, listed[v])
-            if nodes.missing_left[node] and missing[v] >= 0:
+                word[: len(listed[v])] = each.ensemble.goes_left(node, listed[v])
+            if gaps[node]:
                 word[missing[v]] = True
             packed = np.packbits(word, bitorder="little").tobytes()
-            mask[base[a] + node] = masks.setdefault(packed, len(masks))
+            mask[base + node] = masks.setdefault(packed, len(masks))
+        base += size
     table = np.frombuffer(b"".join(masks), np.uint64).reshape(len(masks), -1)
     return Questions(
-        np.append(np.concatenate(roots), base[-1]),
-        np.concatenate([part.feature for part in parts]), codes, mask,
-        np.concatenate(lefts), np.concatenate(rights), table,
-        np.concatenate(sources).astype(np.int32),
-    ), rows  # fmt: skip
-
-
-def _weigh(
-    applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[Form],
-    variable: tuple[Longs, ...], cells: Cells, low: Floats, first: Codes, special: Words,
-    missing: Codes, trees: Questions, rows: Longs, less: Sequence[tuple[int, int]],
-    pairing: Pairing,
-) -> Sums:  # fmt: skip
-    """Pair trees, weigh their leaves in each form, and bound what is rounded."""
-    count, variables = len(forms), len(cells.most)
-    slopes, constant = np.zeros((count, variables)), np.array([form.constant for form in forms])
-    padding = np.zeros(count)
-    factor = [np.zeros((count, len(each.ensemble.base))) for each in applied]
-    for k, form in enumerate(forms):
-        for p, i, c in form.features:
-            slopes[k, variable[p][i]] += c
-        for a, j, c in form.scores:
-            factor[a][k, j] += c
-    weights = np.concatenate([
-        each.ensemble.nodes.values @ own.T / each.ensemble.divisor
-        for each, own in zip(applied, factor, strict=True)
-    ])  # fmt: skip
-    for each, own in zip(applied, factor, strict=True):
-        constant += own @ each.ensemble.base / each.ensemble.divisor
-        padding += np.abs(own) @ (each.ensemble.rounding() + each.ensemble.tie)
-    size = greatest(trees.roots, trees.feature, np.abs(weights)).sum(axis=0)
-    reach = np.maximum(np.abs(cells.box.lower), np.abs(cells.box.upper))
-    size += np.abs(slopes) @ reach + np.abs(constant)
-    for each, own in zip(applied, factor, strict=True):
-        size += np.abs(own) @ np.abs(each.ensemble.base)
-    padding += (len(trees.roots) + 32) * _UNIT * size
-    signs = _differences(applied, factor, slopes, constant)
-    signs = [None if form.rounded else sign for form, sign in zip(forms, signs, strict=True)]
-    paired, weights, together, whole = _pair(
-        applied, factor, trees, weights, (first, special, np.array(less, np.int64).reshape(-1, 2)),
-        rows, signs, pairing,
-    )  # fmt: skip
-    is_ordered = np.array([pair is not None and pair[:2] in together for pair in signs], np.bool_)
-    return Sums(
-        variable, cells, low, first, special, missing, paired, weights, slopes,
-        constant, padding, is_ordered, whole,
-        tuple(pair for pair in sorted(together) if pair[1] >= 0),
+        roots, feature, codes, mask, left, np.where(feature < 0, -1, right), table,
+        np.concatenate(source),
     )  # fmt: skip
 
 
@@ -403,7 +365,7 @@ def _differences(
 
 def _pair(
     applied: Sequence[Applied], factor: Sequence[Floats], trees: Questions, weights: Floats,
-    domain: Domain, rows: Longs, signs: Sequence[Sign | None], pairing: Pairing,
+    domain: Domain, signs: Sequence[Sign | None], pairing: Pairing,
 ) -> tuple[Questions, Floats, set[tuple[int, int]], bool]:  # fmt: skip
     """Return trees of pairs of leaves where two applications have as many, cut to the box.
 
@@ -417,6 +379,7 @@ def _pair(
         return bool(applied[a].ensemble.nodes.values[leaves - rows[a]][:, used].any())
 
     starts, whole = np.cumsum([0, *(each.ensemble.trees for each in applied)]), True
+    rows = np.cumsum([0, *(len(each.ensemble.nodes.values) for each in applied)])
     jobs, together = list[tuple[int, int]](), set[tuple[int, int]]()
     for pair in pairing.trees or ():
         one, other = (int(starts[a]) + t if t >= 0 else -1 for a, t in enumerate(pair))

@@ -96,6 +96,19 @@ def assemble(trees: Sequence[Tree], sets: Sets, scores: int, features: int) -> N
     return nodes
 
 
+def chain_nodes(parts: Sequence[Nodes]) -> tuple[Integers, Integers, Integers]:
+    """Return the roots and both children of trees that stand one after another."""
+    nodes = np.cumsum([0, *(len(each.feature) for each in parts)])
+    rows = np.cumsum([0, *(len(each.values) for each in parts)])
+    roots, left, right = [np.zeros(1, np.int64)], list[Integers](), list[Integers]()
+    for each, node, row in zip(parts, nodes, rows, strict=False):
+        inner = each.feature >= 0
+        roots.append(each.roots[1:] + node)
+        left.append(each.left + np.where(inner, node, row))
+        right.append(each.right + np.where(inner, node, 0))
+    return np.concatenate(roots), np.concatenate(left), np.concatenate(right)
+
+
 def constant(value: Floats) -> Tree:
     """Return a tree of one leaf."""
     zero = np.zeros(1, np.int64)

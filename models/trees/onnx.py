@@ -20,6 +20,7 @@ from leaveout.arrays import Floats
 from leaveout.errors import TreesError
 from leaveout.kernel.refusal import Rejected
 from leaveout.kernel.trees import Ensemble, Nodes, greatest
+from leaveout.models.trees.assemble import chain_nodes
 from leaveout.models.trees.onnx_nodes import (
     Raw,
     as_text,
@@ -429,22 +430,12 @@ class _Graph:
 
 def _join(parts: Sequence[Nodes]) -> Nodes:
     """Return trees one after another."""
-    nodes, leaves, roots = 0, 0, [np.zeros(1, np.int64)]
-    left, right = [], []
-    for each in parts:
-        inner = each.feature >= 0
-        left.append(each.left + np.where(inner, nodes, leaves))
-        right.append(each.right + np.where(inner, nodes, 0))
-        roots.append(each.roots[1:] + nodes)
-        nodes, leaves = nodes + len(each.feature), leaves + len(each.values)
+    roots, left, right = chain_nodes(parts)
     together = {
         name: np.concatenate([getattr(each, name) for each in parts])
         for name in ("feature", "threshold", "missing_left", "set", "values")
     }
-    return Nodes(
-        np.concatenate(roots), left=np.concatenate(left), right=np.concatenate(right),
-        sets=parts[0].sets, **together,
-    )  # fmt: skip
+    return Nodes(roots, left=left, right=right, sets=parts[0].sets, **together)
 
 
 def _constant(tensor: TensorProto) -> NDArray[Any]:
