@@ -372,14 +372,13 @@ def _pair(
     Also the pairs of applications all of whose trees are paired, and whether no tree that adds
     anything is left out.
     """
-
-    def adds(tree: int, leaves: Longs) -> bool:
-        a = int(np.searchsorted(starts, tree, side="right")) - 1
-        used = factor[a].any(axis=0)
-        return bool(applied[a].ensemble.nodes.values[leaves - rows[a]][:, used].any())
-
     starts, whole = np.cumsum([0, *(each.ensemble.trees for each in applied)]), True
     rows = np.cumsum([0, *(len(each.ensemble.nodes.values) for each in applied)])
+
+    def values(tree: int, leaves: Longs) -> tuple[int, Floats]:
+        a = int(np.searchsorted(starts, tree, side="right")) - 1
+        return a, applied[a].ensemble.nodes.values[leaves - rows[a]]
+
     jobs, together = list[tuple[int, int]](), set[tuple[int, int]]()
     for pair in pairing.trees or ():
         one, other = (int(starts[a]) + t if t >= 0 else -1 for a, t in enumerate(pair))
@@ -389,33 +388,30 @@ def _pair(
         jobs += [(one + t, -1 if b < 0 else other + t) for t in range(applied[a].ensemble.trees)]
         together.add((a, b))
     made: list[tuple[NDArray[np.int64], Floats]] = []
+    # What is appended to is walked to its end.
     for one, other in jobs:
-        room = pairing.room * sum(
-            int(trees.roots[t + 1] - trees.roots[t]) for t in (one, other) if t >= 0
-        )
-        found = _product(trees, one, other, domain, room)
-        if found is None and other >= 0:
-            a, b = (int(np.searchsorted(starts, t, side="right")) - 1 for t in (one, other))
-            together.discard((a, b))
-            for t in (one, other):
-                single = _product(trees, t, -1, domain, room)
-                if single is None:
-                    raise SpecError("a tree is too deep to be searched")
-                made.append((single, weights[single[single[:, 0] < 0, 3]]))
-            continue
-        if found is None:
+        sides = [t for t in (one, other) if t >= 0]
+        nodes = sum(int(trees.roots[t + 1] - trees.roots[t]) for t in sides)
+        found = _product(trees, one, other, domain, pairing.room * nodes, 2 + 2 * nodes)
+        if found is None and other < 0:
             raise SpecError("a tree is too deep to be searched")
+        if found is None:
+            a, b = (int(np.searchsorted(starts, t, side="right")) - 1 for t in sides)
+            together.discard((a, b))
+            jobs += [(one, -1), (other, -1)]
+            continue
         leaf = found[:, 0] < 0
-        total = weights[found[leaf, 3]].copy()
-        if other >= 0:
-            total += weights[found[leaf, 4]]
-            _keep_signs(applied, found[leaf], total, rows, signs)
+        total = sum(weights[found[leaf, 3 + k]] for k in range(len(sides)))
+        own = [values(t, found[leaf, 3 + k]) for k, t in enumerate(sides)]
+        for k, sign in enumerate(signs):
+            if sign is not None and sign[:2] == tuple(a for a, _ in own):
+                # Above 0 where a greater value was rounded to the same weight.
+                greater = (own[0][1] - own[1][1])[:, sign[2]] * sign[3] > 0
+                total[greater & (total[:, k] <= 0), k] = _LEAST
         if total.any() or not made or pairing.keep:
             made.append((found, total))
         else:
-            whole = whole and not any(
-                t >= 0 and adds(t, found[leaf, 3 + k]) for k, t in enumerate((one, other))
-            )
+            whole &= not any(each[:, factor[a].any(axis=0)].any() for a, each in own)
     weights = np.concatenate([each for _, each in made])
     return _concatenate(trees, made), weights, together, whole
 
@@ -438,19 +434,6 @@ def _partners(applied: Sequence[Applied], factor: Sequence[Floats]) -> list[tupl
     return found
 
 
-def _keep_signs(
-    applied: Sequence[Applied], pairs: NDArray[np.int64], total: Floats, rows: Longs,
-    signs: Sequence[Sign | None],
-) -> None:  # fmt: skip
-    """Put differences above 0 where a greater value was rounded to the same weight."""
-    for k, sign in enumerate(signs):
-        if sign is not None:
-            a, b, score, factor = sign
-            one, other = (applied[each].ensemble.nodes.values[:, score] for each in (a, b))
-            greater = one[pairs[:, 3] - rows[a]] - other[pairs[:, 4] - rows[b]]
-            total[(greater * factor > 0) & (total[:, k] <= 0), k] = _LEAST
-
-
 def _concatenate(trees: Questions, made: list[tuple[NDArray[np.int64], Floats]]) -> Questions:
     """Return cut or paired trees as nodes; their columns are those of `walk`."""
     nodes = np.concatenate([each for each, _ in made])
@@ -467,20 +450,11 @@ def _concatenate(trees: Questions, made: list[tuple[NDArray[np.int64], Floats]])
 
 
 def _product(
-    trees: Questions, one: int, other: int, domain: Domain, room: int
+    trees: Questions, one: int, other: int, domain: Domain, room: int, levels: int
 ) -> NDArray[np.int64] | None:
-    """Return the pairs of leaves of two trees that an input reaches, as a tree; None if too many.
-
-    Without another tree, the leaves of one.
-    """
-    out = np.empty((room + 1, 5), np.int64)
-    second = -1 if other < 0 else int(trees.roots[other])
-    levels = (
-        2
-        + 2 * int(trees.roots[one + 1] - trees.roots[one])
-        + (0 if other < 0 else 2 * int(trees.roots[other + 1] - trees.roots[other]))
-    )
+    """Return the leaves, or pairs of leaves, that an input reaches as a tree; None if too many."""
     first, special, _ = domain
+    out, second = np.empty((room + 1, 5), np.int64), -1 if other < 0 else int(trees.roots[other])
     levels = min(levels, max(_LEVELS, _ROOM // (8 * first.size + special.nbytes)))
     size = walk(*trees.asked[:-1], int(trees.roots[one]), second, *domain, levels, out)
     return None if size < 0 else out[:size].copy()
