@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,9 +80,7 @@ class Point:
     value: float  # the least goal, or infinity without goals
 
 
-P = TypeVar("P", bound=Point)
-
-Replay = Callable[[Sequence[Floats]], P | None]
+Replay = Callable[[Sequence[Floats]], Point | None]
 """Evaluates points as the models do; None where they are no counter-example."""
 
 Exact = Callable[[Sequence[Floats]], float]
@@ -167,11 +164,11 @@ def _groups_of(sums: Sums) -> list[tuple[Longs, Codes]]:
     return found
 
 
-class Search(Generic[P]):
+class Search:
     """The search for a target."""
 
     def __init__(
-        self, target: Target, replay: Replay[P], *, floor: float = -math.inf, gap: float = 1e-3,
+        self, target: Target, replay: Replay, *, floor: float = -math.inf, gap: float = 1e-3,
         deadline: Deadline, progress: ProgressCallback | None = None, trail: Trail | None = None,
         exact: Exact | None = None,
     ) -> None:  # fmt: skip
@@ -198,7 +195,7 @@ class Search(Generic[P]):
         self.uses = np.zeros((len(trees.roots) - 1, len(sums.first)), np.bool_)
         inner = trees.feature >= 0
         self.uses[owner[inner], trees.feature[inner]] = True
-        self.best: P | None = None
+        self.best: Point | None = None
         self.solved, self.tick, self.told = 0, 0, -math.inf
         self.heap: list[tuple[float, int, _Box]] = []
         self.left_open = -math.inf  # the greatest bound of settled boxes that stay open
@@ -215,7 +212,7 @@ class Search(Generic[P]):
         more = max(1e-12, self.gap * abs(value) / (1.0 + self.gap)) if self.gap else 0.0
         return max(self.floor, value + more)
 
-    def run(self) -> SearchResult[P]:
+    def run(self) -> SearchResult[Point]:
         """Search until the bounds meet, time is up, or Ctrl-C."""
         start, interrupted = time.perf_counter(), False
         try:
@@ -291,14 +288,11 @@ class Search(Generic[P]):
 
     def _root(self) -> _Box | None:
         sums = self.sums
-        trees, columns = len(sums.trees.roots) - 1, len(self.columns)
         number = self.trail.add(-1, 0) if self.trail is not None else 0
-        box = np.ascontiguousarray(sums.first.T)
-        return self._bound(
-            _Box(number, box, sums.special.copy(), sums.trees.roots[:-1].copy(),
-                 np.zeros((trees, columns)), np.zeros(columns), math.inf),
-            box, sums.special.copy(), -1, number,
-        )  # fmt: skip
+        box, bits = np.ascontiguousarray(sums.first.T), sums.special.copy()
+        top = np.zeros((len(self.uses), len(self.columns)))
+        whole = _Box(number, box, bits, sums.trees.roots[:-1], top, top.sum(axis=0), math.inf)
+        return self._bound(whole, box, bits, -1, number)
 
     def _bound(
         self, parent: _Box, box: Codes, bits: Words, variable: int, number: int
@@ -320,7 +314,8 @@ class Search(Generic[P]):
         refine(*trees.asked, self.weights, box, bits, which, at, top)
         bounds = self.constant + top.sum(axis=0)
         if self.slopes.any():
-            bounds += self._linear(box)
+            low, high = self._ends(box)
+            bounds += np.maximum(self.slopes, 0) @ high + np.minimum(self.slopes, 0) @ low
         return self._judge(_Box(number, box, bits, at, top, bounds, 0.0))
 
     def _judge(self, box: _Box) -> _Box | None:
@@ -333,21 +328,14 @@ class Search(Generic[P]):
             self._close(box.number, ORDERED - at if flat[at] else at)
             return None
         bounds = np.where(flat, 0.0, bounds)
-        which = np.flatnonzero(goal) if goal.any() else np.arange(len(bounds))
-        at = int(which[bounds[which].argmin()])
+        at = self._critical(bounds)
         self._close(box.number, ORDERED - at if flat[at] else at)
         value = float(bounds[at])
-        return _Box(box.number, box.box, box.bits, box.at, box.top, bounds, value)
+        return replace(box, bounds=bounds, value=value)
 
     def _close(self, number: int, column: int) -> None:
         if self.trail is not None:
             self.trail.column[number] = column
-
-    def _linear(self, box: Codes) -> Floats:
-        """Return the greatest values of the columns' linear terms in a box."""
-        low, high = self._ends(box)
-        up, down = np.maximum(self.slopes, 0), np.minimum(self.slopes, 0)
-        return np.asarray(up @ high + down @ low)
 
     def _ends(self, box: Codes) -> tuple[Floats, Floats]:
         """Return the least and greatest ordered value of each variable; of sets the whole hull."""
@@ -366,7 +354,8 @@ class Search(Generic[P]):
                 return False
             for v, own in zip(columns.tolist(), rows.T, strict=True):
                 if self.is_set[v]:
-                    bits[v] &= self._bits(own)
+                    there = np.isin(np.arange(64 * bits.shape[1]), own)
+                    bits[v] &= np.packbits(there, bitorder="little").view(np.uint64)
                 else:
                     box[0, v], box[1, v] = own.min(), own.max()
         if ((box[0] > box[1]) & ~bits.any(axis=1)).any():
@@ -382,13 +371,6 @@ class Search(Generic[P]):
             else:
                 inside &= (own >= box[0, v]) & (own <= box[1, v])
         return rows[inside]
-
-    def _bits(self, codes: Codes) -> Words:
-        """Return codes as a set."""
-        found = np.zeros(self.sums.special.shape[1], np.uint64)
-        for code in np.unique(codes).tolist():
-            found[code // 64] |= np.uint64(1 << (code % 64))
-        return found
 
     def _obey(self, box: Codes) -> bool:
         """Narrow a box to what conditions on features alone allow."""
@@ -427,7 +409,7 @@ class Search(Generic[P]):
         unsettled = np.flatnonzero(trees.feature[box.at] >= 0)
         if not len(unsettled):
             return None
-        column = self._critical(box)
+        column = self._critical(box.bounds)
         gains = np.empty(len(unsettled))
         weigh_splits(
             *trees.asked, self.weights, box.box, box.bits, box.at, unsettled, column, gains
@@ -466,10 +448,10 @@ class Search(Generic[P]):
         self.trail.node[box.number] = a, n
         return self._halves(box, node)
 
-    def _critical(self, box: _Box) -> int:
-        """Return the column by which a box is to be split."""
-        which = np.flatnonzero(self.is_goal) if self.is_goal.any() else np.arange(len(box.bounds))
-        return int(which[box.bounds[which].argmin()])
+    def _critical(self, bounds: Floats) -> int:
+        """Return the column that bounds a box, and by which it is to be split."""
+        which = np.flatnonzero(self.is_goal) if self.is_goal.any() else np.arange(len(bounds))
+        return int(which[bounds[which].argmin()])
 
     def _halves(self, box: _Box, node: int) -> list[_Box | None]:
         trees = self.sums.trees
@@ -577,7 +559,7 @@ class Search(Generic[P]):
         waiting = -self.heap[0][0] if self.heap else -math.inf
         return max(waiting, self.left_open, self._lower())
 
-    def _result(self, seconds: float, interrupted: bool) -> SearchResult[P]:
+    def _result(self, seconds: float, interrupted: bool) -> SearchResult[Point]:
         lower, upper = self._lower(), self._upper()
         if not self.is_complete:
             upper = math.inf if not self.heap else upper

@@ -15,15 +15,8 @@ from leaveout.arrays import Floats, Integers
 from leaveout.compiling import kernel
 from leaveout.errors import TreesError
 from leaveout.kernel.trees import Ensemble, Nodes
-from leaveout.models.archive import (
-    MANIFEST,
-    expect_arrays,
-    manifest_array,
-    read_archive,
-    read_manifest,
-    write_archive,
-)
 from leaveout.models.trees.assemble import expect, place
+from leaveout.models.trees.files import read_typed, write_typed
 
 _AT_ONCE = 2**23
 """Trees and scores of members evaluated together."""
@@ -37,9 +30,8 @@ _TYPES = {
 }  # fmt: skip
 
 
-_OF_TREE = {
-    name: _TYPES[name][0] for name in ("feature", "threshold", "missing_left", "set", "values")
-}
+_OF_QUESTION = ("threshold", "missing_left", "set")
+_OF_TREE = {name: _TYPES[name][0] for name in ("feature", *_OF_QUESTION, "values")}
 """The arrays of a single tree in preorder, whose features tell its shape."""
 
 
@@ -307,30 +299,21 @@ def link_preorder(feature: Any, left: Any, right: Any, roots: Any) -> int:
 def write_tree_family(family: TreeFamily, path: Path, digest: str) -> None:
     """Write a family atomically, with the SHA-256 of its whole model's file."""
     inner = family.pool.feature >= 0
-    arrays: dict[str, NDArray[Any]] = {
-        "feature": family.pool.feature, "threshold": family.pool.threshold[inner],
-        "missing_left": family.pool.missing_left[inner], "set": family.pool.set[inner],
-        "sets": family.pool.sets, "values": family.pool.values, "trees": family.trees,
-        "starts": family.starts, "base": family.base, "divisor": family.divisor,
-        "removed": family.removed,
-    }  # fmt: skip
-    arrays = {name: np.ascontiguousarray(array, _TYPES[name][0]) for name, array in arrays.items()}
+    arrays = {
+        name: getattr(family.pool if hasattr(family.pool, name) else family, name)
+        for name in _TYPES
+    }
+    arrays |= {name: arrays[name][inner] for name in _OF_QUESTION}
     manifest = _Manifest(
         _VERSION, _KIND, digest, family.rows, family.recipe, family.sampled, family.group,
         family.names, family.missing,
     )  # fmt: skip
-    arrays[MANIFEST] = manifest_array(manifest)
-    write_archive(path, arrays, TreesError, compressed=True)
+    write_typed(path, arrays, _TYPES, manifest)
 
 
 def read_tree_family(path: Path, whole: Ensemble, digest: str) -> TreeFamily:
     """Read and fully check a family of a whole model, whose file has a SHA-256."""
-    arrays = read_archive(path, TreesError)
-    expect_arrays(path, arrays, TreesError, (*_TYPES, MANIFEST), ())
-    manifest = read_manifest(path, arrays.pop(MANIFEST), _Manifest, TreesError, _VERSION)
-    for name, (kind, dimensions) in _TYPES.items():
-        if arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != dimensions:
-            raise TreesError(f"{path}: the array {name!r} has the wrong type; train it again")
+    arrays, manifest = read_typed(path, _TYPES, _Manifest, _VERSION)
     with place(str(path)):
         expect(manifest.kind == _KIND, f"holds {manifest.kind[:40]!r}, not {_KIND!r}")
         expect(manifest.whole == digest, "is of another model; train both again")
@@ -341,19 +324,12 @@ def _family_of(arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ense
     feature = arrays["feature"]
     inner = feature >= 0
     count = int(inner.sum())
-    for name in ("threshold", "missing_left", "set"):
+    full = []
+    for name in _OF_QUESTION:
         expect(len(arrays[name]) == count, f"{name!r} has not one entry a question")
-    spread = {"threshold": np.float64, "missing_left": np.bool_, "set": np.int32}
-    full: dict[str, NDArray[Any]] = {
-        name: np.zeros(len(feature), kind) for name, kind in spread.items()
-    }
-    full["set"][:] = -1
-    for name, array in full.items():
-        array[inner] = arrays[name]
-    pool = _link(
-        feature, full["threshold"], full["missing_left"], full["set"], arrays["sets"],
-        arrays["values"],
-    )  # fmt: skip
+        full.append(np.full(len(feature), -(name == "set"), _TYPES[name][0]))
+        full[-1][inner] = arrays[name]
+    pool = _link(feature, *full, arrays["sets"], arrays["values"])
     pool.check(whole.features)
     trees, starts, removed = arrays["trees"], arrays["starts"], arrays["removed"]
     members = len(removed)

@@ -52,6 +52,13 @@ _CURES = {
     "survival:": "survival times are not supported; train a regression",
 }
 
+_OBJECTIVE = {
+    "name", "reg_loss_param", "softmax_multiclass_param", "poisson_regression_param",
+    "tweedie_regression_param", "pseudo_huber_param", "quantile_loss_param",
+    "expectile_loss_param", "lambdarank_param", "lambda_rank_param", "aft_loss_param",
+}  # fmt: skip
+"""The objective; its parameters matter in training alone."""
+
 _Flags = list[bool | int]
 
 
@@ -111,26 +118,10 @@ class _Parameters(msgspec.Struct, forbid_unknown_fields=True):
     boost_from_average: str = "0"
 
 
-class _Objective(msgspec.Struct, forbid_unknown_fields=True):
-    """The objective; its parameters matter in training alone."""
-
-    name: str
-    reg_loss_param: Any = None
-    softmax_multiclass_param: Any = None
-    poisson_regression_param: Any = None
-    tweedie_regression_param: Any = None
-    pseudo_huber_param: Any = None
-    quantile_loss_param: Any = None
-    expectile_loss_param: Any = None
-    lambdarank_param: Any = None
-    lambda_rank_param: Any = None
-    aft_loss_param: Any = None
-
-
 class _Learner(msgspec.Struct, forbid_unknown_fields=True):
     gradient_booster: dict[str, Any]
     learner_model_param: _Parameters
-    objective: _Objective
+    objective: dict[str, Any]
     attributes: dict[str, str] = {}
     feature_names: list[str] = []
     feature_types: list[str] = []
@@ -172,7 +163,9 @@ def _read(found: Any, rounds: int | None = None, *, all_rounds: bool) -> Ensembl
     need((1, 6) <= model.version[:2] < (4, 0), f"XGBoost {version} wrote it, but versions 1.6 to 3 "
          "are read; load it in one of those and save it again")  # fmt: skip
     learner = model.learner
-    param, objective = learner.learner_model_param, learner.objective.name
+    param, objective = learner.learner_model_param, str(learner.objective.get("name"))
+    unknown = sorted({*learner.objective} - _OBJECTIVE)
+    need(not unknown, f"the objective has {unknown[:1]}, which is not understood")
     if objective not in _LINKS:
         cures = [cure for name, cure in _CURES.items() if objective.startswith(name)]
         cure = cures[0] if cures else f"train with one of {', '.join(sorted(_LINKS))}"
