@@ -161,9 +161,8 @@ class _Graph:
         for item in inputs:
             kind = item.type.tensor_type
             if kind.elem_type not in _REAL:
-                refuse(
-                    f"its input {item.name!r} is not of floats", "export it with FloatTensorType"
-                )
+                cure = "export it with FloatTensorType"
+                refuse(f"its input {item.name!r} is not of floats", cure)
             dims = kind.shape.dim
             width = dims[1].dim_value if len(dims) == 2 else 0
             if len(dims) not in (0, 2) or width < 0 or width > 2**20:
@@ -188,20 +187,13 @@ class _Graph:
             return
         reader = _READERS.get((node.domain in _STANDARD, name))
         given = [self._value(each) for each in node.input]
+        cure, options = "export the trees by themselves", _options(node)
         if reader is None or node.domain not in (*_STANDARD, _ML) or not given or not node.output:
-            refuse(
-                f"has an operator {name} that is not read here", "export the trees by themselves"
-            )
-        else:
-            options = _options(node)
-            found = reader(self, given, options)
-            if found is None or options:
-                refuse(
-                    f"uses {name} ({node.name or node.output[0]}) in a way that is not read",
-                    "export the trees by themselves",
-                )
-            else:
-                self._known[node.output[0]] = found
+            refuse(f"has an operator {name} that is not read here", cure)
+        found = reader(self, given, options)
+        if found is None or options:
+            refuse(f"uses {name} ({node.name or node.output[0]}) in a way that is not read", cure)
+        self._known[node.output[0]] = found
 
     # Operators around the trees. Each takes what it reads of its attributes out of `options`, and
     # returns nothing if that is not understood.
@@ -313,22 +305,14 @@ class _Graph:
         value, factor = given if len(given) == 2 else (None, None)
         if isinstance(value, np.ndarray) and kind == "Mul":
             value, factor = factor, value
-        if (
-            isinstance(value, _Sum)
-            and isinstance(factor, np.ndarray)
-            and factor.tolist() in (1, [1])
-        ):
-            return value  # onnxmltools multiplies LightGBM's probabilities by 1, which is exact
-        if not isinstance(value, _Sum) or not isinstance(factor, np.ndarray) or value.pair:
+        if not isinstance(value, _Sum) or not isinstance(factor, np.ndarray):
             return None
+        if factor.tolist() in (1, [1]):
+            return value  # onnxmltools multiplies LightGBM's probabilities by 1, which is exact
         row = _row(factor, len(value.base))
-        if (
-            row is None
-            or not np.isfinite(row).all()
-            or (row == 0).any()
-            or value.steps
-            or value.rounds_scores
-        ):
+        if row is None or not np.isfinite(row).all() or (row == 0).any():
+            return None
+        if value.pair or value.steps or value.rounds_scores:
             return None
         if value.link == "exp" and kind == "Mul" and (row > 0).all():
             return replace(value, base=value.base + np.log(row), steps=1)
@@ -419,11 +403,8 @@ class _Graph:
     def _refuse_unscored(self, trees: Nodes, raw: Raw) -> None:
         """Refuse labels that are left out where no leaf scores them, unless they lose anyway."""
         written = [raw.writes(each) for each in range(len(raw.names))]
-        ends = np.flatnonzero(trees.feature < 0)
-        tree = np.searchsorted(trees.roots, ends, side="right") - 1
-        positive = np.ones(len(trees.roots) - 1, bool)
-        np.logical_and.at(positive, tree, trees.values.max(axis=1) > 0)
-        loses = bool((raw.weights >= 0).all() and positive.any())
+        least = -greatest(trees.roots, trees.feature, -trees.values.max(axis=1))
+        loses = (raw.weights >= 0).all() and (least > 0).any()
         if not all(written) and not loses:
             refuse("has leaves without a score for some label")
 
@@ -460,11 +441,7 @@ def _options(node: onnx.NodeProto) -> dict[str, Any]:
 def _row(constant: NDArray[Any], size: int) -> Floats | None:
     """Return a constant as one number a score; None if it has another shape."""
     numeric = constant.dtype in (np.float32, np.float64) and constant.ndim <= 2
-    if (
-        not numeric
-        or constant.size not in (1, size)
-        or (constant.ndim and constant.shape[-1] not in (1, size))
-    ):
+    if not numeric or not {constant.size, *constant.shape[-1:]} <= {1, size}:
         return None
     return np.broadcast_to(constant.reshape(-1).astype(np.float64), (size,)).copy()
 

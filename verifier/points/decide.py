@@ -90,23 +90,25 @@ class Formulas(Engine[FormulaJob]):
 
     def outline(self, job: FormulaJob) -> Outline:
         """See `Engine.outline`."""
-        applied = {
-            (each.name, stack.unit, sum(layer.width for layer in stack.layers[:-1]))
-            for asked in job.questions
-            for each in asked.query.applications
-            for stack in (each.network.stack,)
-        }
         points = zip(job.points, job.boxes, strict=True)
         cases = sum(len(asked.cases) for asked in job.questions)
         about = {
             "points": ", ".join(f"{name} of {box.dimension:,} features" for name, box in points),
-            "networks": ", ".join(
-                f"{name} ({count:,} {unit})" for name, unit, count in sorted(applied)
-            ),
+            **{what: ", ".join(sorted(models)) for what, models in self._applied(job).items()},
             **({"members": f"{job.members:,}"} if job.members else {}),
             "searches": f"{cases:,}, one for each case that would refute it",
         }
         return Outline.of(job.statement, cases, about)
+
+    def _applied(self, job: FormulaJob) -> dict[str, set[str]]:
+        """Return what models are applied, by their kind."""
+        networks = {
+            f"{each.name} ({sum(layer.width for layer in stack.layers[:-1]):,} {stack.unit})"
+            for asked in job.questions
+            for each in asked.query.applications
+            for stack in (each.network.stack,)
+        }
+        return {"networks": networks}
 
     def resume(self, job: FormulaJob, store: Checkpoints) -> list[Checkpoint]:
         """See `Engine.resume`."""

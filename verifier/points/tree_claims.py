@@ -37,7 +37,7 @@ from leaveout.verifier.points.leak_statements import names_model
 from leaveout.verifier.points.sentences import SHOWN, join_some
 from leaveout.verifier.records import ExampleRecord
 from leaveout.verifier.report import Result
-from leaveout.verifier.tasks import Kind, Outline, Statement, Subject
+from leaveout.verifier.tasks import Kind, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
 _NOTHING = -1e290
@@ -283,24 +283,14 @@ class TreeClaims(Formulas):
         """See `Engine.kernels`."""
         return ("tree_claims",)
 
-    def outline(self, job: FormulaJob) -> Outline:
-        """See `Engine.outline`."""
-        applied = {
-            (each.name, each.model.ensemble.trees, len(each.model.ensemble.nodes.values))
+    def _applied(self, job: FormulaJob) -> dict[str, set[str]]:
+        trees = {
+            f"{each.name} ({ensemble.trees:,} trees, {len(ensemble.nodes.values):,} leaves)"
             for asked in job.questions
             for each in asked.trees
+            for ensemble in (each.model.ensemble,)
         }
-        points = zip(job.points, job.boxes, strict=True)
-        cases = sum(len(asked.cases) for asked in job.questions)
-        about = {
-            "points": ", ".join(f"{name} of {box.dimension:,} features" for name, box in points),
-            "trees": ", ".join(
-                f"{name} ({trees:,} trees, {leaves:,} leaves)"
-                for name, trees, leaves in sorted(applied)
-            ),
-            "searches": f"{cases:,}, one for each case that would refute it",
-        }
-        return Outline.of(job.statement, cases, about)
+        return {"trees": trees}
 
     def resume(self, job: FormulaJob, store: object) -> list[object]:  # type: ignore[override]
         """See `Engine.resume`; these searches keep no checkpoints."""
