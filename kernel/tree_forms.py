@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -176,13 +177,11 @@ class _Walk:
     starts: list[int]  # where each point's features begin
     values: Mapping[int, Floats]  # listed ones of each feature that has any, ascending
     asked: Bools  # shape (features,): whether they are asked for categories
-    cells: Cells
+    kinds: int  # most values of those
     groups: list[tuple[int, int]]  # applications whose trees are joined; -1 for none
     relations: tuple[tuple[int, int], ...]  # features, the first at most the second
     slopes: Floats  # shape (forms, features)
-    constant: Floats
-    padding: Floats
-    size: Floats  # shape (forms,): the sum of magnitudes of what is added
+    factors: tuple[Floats, ...]  # of each application, shape (forms, scores)
 
     @classmethod
     def of(cls, claim: TreePoints, number: int, case: Case, pairs: Array) -> _Walk:
@@ -202,10 +201,9 @@ class _Walk:
                 kinds.add(starts[point] + at)
         asked = np.isin(np.arange(features), [*kinds])
         most = max((len(values[at]) for at in kinds), default=0)
-        slopes, constant = np.zeros((len(forms), features)), np.zeros(len(forms))
-        factors = [np.zeros((len(forms), len(e.base))) for e, _ in claim.applications]
+        slopes = np.zeros((len(forms), features))
+        factors = tuple(np.zeros((len(forms), len(e.base))) for e, _ in claim.applications)
         for k, form in enumerate(forms):
-            constant[k] = form.constant
             for p, i, c in form.features:
                 slopes[k, starts[p] + i] += c
                 fine = i not in claim.missing[p] or _is_relation(form)
@@ -218,35 +216,40 @@ class _Walk:
             for form in forms[goals:]
             if _is_relation(form)
         )
-        none = np.zeros(len(forms))
-        walk = cls(
-            claim, forms, claim.strict[number], goals, starts, values, asked,
-            _no_cells(features, most, len(forms)), _groups(claim, pairs), related, slopes, constant,
-            none, none,
+        return cls(
+            claim, forms, claim.strict[number], goals, starts, values, asked, most,
+            _groups(claim, pairs), related, slopes, factors,
         )  # fmt: skip
-        cells = walk._cells(factors)
-        padding, size = walk._padding(factors)
-        constant = constant + sum(
-            own @ e.base / e.divisor
-            for own, (e, _) in zip(factors, claim.applications, strict=True)
-        )
-        return replace(walk, cells=cells, constant=constant, padding=padding, size=size)
 
-    def _padding(self, factors: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Return how far computed forms can exceed sums of weights, and their magnitude."""
-        padding = np.zeros(len(self.forms))
-        size = np.abs(self.constant)
-        for own, (e, _) in zip(factors, self.claim.applications, strict=True):
-            padding += np.abs(own) @ (e.rounding() + e.tie)
-            size = size + np.abs(own) @ e.most
+    @cached_property
+    def constant(self) -> Floats:
+        """What is added to each form, what models begin with included."""
+        own = np.array([form.constant for form in self.forms])
+        for factor, (e, _) in zip(self.factors, self.claim.applications, strict=True):
+            own = own + factor @ e.base / e.divisor
+        return own
+
+    @cached_property
+    def size(self) -> Floats:
+        """The sum of magnitudes of what is added to each form."""
+        size = np.abs([form.constant for form in self.forms])
+        for factor, (e, _) in zip(self.factors, self.claim.applications, strict=True):
+            size = size + np.abs(factor) @ e.most
         ends = [np.maximum(np.abs(box.lower), np.abs(box.upper)) for box in self.claim.boxes]
-        size = size + np.abs(self.slopes) @ np.concatenate(ends)
+        return np.asarray(size + np.abs(self.slopes) @ np.concatenate(ends))
+
+    @cached_property
+    def padding(self) -> Floats:
+        """How far each form as computed can exceed the sum of weights."""
         trees = sum(e.trees for e, _ in self.claim.applications)
-        return padding + (trees + 64) * 4 * UNIT * size, size
+        padding = (trees + 64) * 4 * UNIT * self.size
+        for factor, (e, _) in zip(self.factors, self.claim.applications, strict=True):
+            padding = padding + np.abs(factor) @ (e.rounding() + e.tie)
+        return padding
 
     def start(self) -> State:
         """Return all inputs."""
-        claim, most = self.claim, self.cells.kinds.shape[2]
+        claim, most = self.claim, self.kinds
         low = np.concatenate([box.lower for box in claim.boxes])
         high = np.concatenate([box.upper for box in claim.boxes])
         missing, kinds = np.zeros(len(low), np.bool_), np.zeros((len(low), most), np.bool_)
@@ -313,13 +316,14 @@ class _Walk:
         low[at] = np.where(slope > 0, np.maximum(low[at], ends), low[at])
         high[at] = np.where(slope < 0, np.minimum(high[at], ends), high[at])
 
-    def _cells(self, factors: Sequence[Floats]) -> Cells:
-        """Return the cells of all trees, of those joined in pairs, within all inputs."""
+    @cached_property
+    def cells(self) -> Cells:
+        """The cells of all trees, of those joined in pairs, within all inputs."""
         rows: list[tuple[State, int, int, list[int]]] = []
         start, tree = self.narrow(self.start()), 0
-        if start is None:
-            return self.cells
         for group, (one, other) in enumerate(self.groups):
+            if start is None:
+                break
             sides = [one] if other < 0 else [one, other]
             for t in range(self.claim.applications[one][0].trees):
                 roots = tuple((a, int(self.claim.applications[a][0].nodes.roots[t])) for a in sides)
@@ -336,7 +340,7 @@ class _Walk:
             for k, a in enumerate(pair):
                 if a >= 0:
                     e = self.claim.applications[a][0]
-                    weights[at] += e.nodes.values[leaves[at, k]] @ factors[a].T / e.divisor
+                    weights[at] += e.nodes.values[leaves[at, k]] @ self.factors[a].T / e.divisor
         low, high, missing, kinds = (
             np.array([getattr(each, name) for each in states])
             for name in ("low", "high", "missing", "kinds")
@@ -558,12 +562,3 @@ def _groups(claim: TreePoints, pairs: Array) -> list[tuple[int, int]]:
         left = [k for k in left if k not in (a, b)]
         found.append((a, b))
     return found + [(a, -1) for a in left]
-
-
-def _no_cells(features: int, kinds: int, forms: int) -> Cells:
-    none, no = np.zeros((0, features)), np.zeros((0, features), np.bool_)
-    empty = np.zeros(0, np.int64)
-    return Cells(
-        none, none, no, np.zeros((0, features, kinds), np.bool_), empty, empty,
-        np.zeros((0, 2), np.int64), np.zeros((0, forms)),
-    )  # fmt: skip

@@ -63,8 +63,9 @@ class Cells:
             columns.append(each.columns.astype(np.int32))
             rows.append(known.astype(np.int32))
             values.append(each.values[first])
-        parts = (part for flat in (columns, rows) for part in (_starts(flat), _flat(flat)))
-        return Groups(of, *parts, tuple(values))
+        return Groups(
+            of, _starts(columns), _flat(columns), _starts(rows), _flat(rows), tuple(values)
+        )  # fmt: skip
 
     def codes(self, X: Floats) -> Codes:
         """Return the codes of inputs of the set, shape (rows, features)."""
@@ -189,7 +190,7 @@ def overlay_family(family: ForestFamily, box: Box) -> Overlay:
     right = np.where(changes.right >= 0, changes.right + base, root - 1 - changes.right)
     left[leaf], right[leaf] = changes.left[leaf] + answers, -1
     instead = before_rounding(changes.threshold) if rounds else changes.threshold
-    new = _Nodes(changes.feature, instead, left, right, changes.shares, changes.root)
+    new = _Nodes(changes.feature, instead, left, right, changes.shares, whole.roots)
     cells, nodes = _cut_both(box, whole, new)
     _check_shares(nodes.shares)
     return Overlay(

@@ -67,9 +67,9 @@ class Questions:
     deep: int = 0  # above the most questions on a path
 
     @property
-    def asked(self) -> tuple[Any, ...]:
+    def asked(self) -> tuple[Codes, Codes, Codes, Longs, Longs, Words]:
         """What compiled functions read first."""
-        return self.feature, self.cut, self.mask, self.left, self.right, self.masks, self.deep
+        return self.feature, self.cut, self.mask, self.left, self.right, self.masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,11 +150,11 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
             factor[a][k, j] += c
     constant, padding = np.array([form.constant for form in forms]), np.zeros(len(forms))
     size, weights = np.zeros(len(forms)), []
-    for ensemble, own in zip((each.ensemble for each in applied), factor, strict=True):
-        weights.append(ensemble.nodes.values @ own.T / ensemble.divisor)
-        constant += own @ ensemble.base / ensemble.divisor
-        padding += np.abs(own) @ (ensemble.rounding() + ensemble.tie)
-        size += np.abs(own) @ np.abs(ensemble.base)
+    for ensemble, rates in zip((each.ensemble for each in applied), factor, strict=True):
+        weights.append(ensemble.nodes.values @ rates.T / ensemble.divisor)
+        constant += rates @ ensemble.base / ensemble.divisor
+        padding += np.abs(rates) @ (ensemble.rounding() + ensemble.tie)
+        size += np.abs(rates) @ np.abs(ensemble.base)
     weight = np.concatenate(weights)
     size += greatest(trees.roots, trees.feature, np.abs(weight)).sum(axis=0) + np.abs(constant)
     size += np.abs(slopes) @ np.maximum(np.abs(box.lower), np.abs(box.upper))
@@ -456,5 +456,5 @@ def _product(
     first, special, _ = domain
     out, second = np.empty((room + 1, 5), np.int64), -1 if other < 0 else int(trees.roots[other])
     levels = min(levels, max(_LEVELS, _ROOM // (8 * first.size + special.nbytes)))
-    size = walk(*trees.asked[:-1], int(trees.roots[one]), second, *domain, levels, out)
+    size = walk(*trees.asked, int(trees.roots[one]), second, *domain, levels, out)
     return None if size < 0 else out[:size].copy()

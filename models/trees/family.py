@@ -329,7 +329,7 @@ def _family_of(arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ense
         expect(len(arrays[name]) == count, f"{name!r} has not one entry a question")
         full.append(np.full(len(feature), -(name == "set"), _TYPES[name][0]))
         full[-1][inner] = arrays[name]
-    pool = _link(feature, *full, arrays["sets"], arrays["values"])
+    pool = _link(feature, full[0], full[1], full[2], arrays["sets"], arrays["values"])
     pool.check(whole.features)
     trees, starts, removed = arrays["trees"], arrays["starts"], arrays["removed"]
     members = len(removed)

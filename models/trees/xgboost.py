@@ -174,8 +174,7 @@ def _read(found: Any, rounds: int | None = None, *, all_rounds: bool) -> Ensembl
     weights = [1.0] * len(booster.trees) if drops is None else drops
     features = whole(param.num_feature, "num_feature")
     classes, targets = whole(param.num_class, "num_class"), whole(param.num_target, "num_target")
-    softmax = objective.startswith("multi:")
-    binary = objective.startswith("binary:")
+    softmax, binary = objective.startswith("multi:"), objective.startswith("binary:")
     need(softmax != (classes < 2) and not (softmax and targets > 1) and targets > 0,
          f"num_class {classes} and num_target {targets} do not fit {objective}")  # fmt: skip
     need(not binary or targets == 1, f"num_target is {targets}: train one model for each label")
@@ -283,8 +282,7 @@ def _base(text: str, scores: int, link: str) -> Floats:
         least, most = {"sigmoid": (0, 1), "exp": (0, np.inf)}.get(link, (-np.inf, np.inf))
         expect((base > least) & (base < most), f"expected numbers between {least} and {most}")
     if link == "sigmoid":
-        one = np.float32(1)
-        base = np.array([-_logarithm(each) for each in one / base - one], np.float32)
+        base = np.array([-_logarithm(each) for each in np.float32(1) / base - 1], np.float32)
     if link == "exp":
         base = np.array([_logarithm(each) for each in base], np.float32)
     return np.broadcast_to(base.astype(np.float64), (scores,)).copy()
