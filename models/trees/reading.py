@@ -15,17 +15,14 @@ from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.trees import Ensemble
 from leaveout.models.trees import catboost, ebm, files, lightgbm, sklearn, xgboost
 
-_ABSENT = msgspec.Raw()
 _UBJ = (b"{L", b"{i", b"{U", b"{l", b"{I")
 
 
-class _Keys(msgspec.Struct):
-    """What tells the libraries' JSON files apart."""
-
-    learner: msgspec.Raw = _ABSENT
-    ebm: msgspec.Raw = _ABSENT
-    oblivious_trees: msgspec.Raw = _ABSENT
-    scale_and_bias: msgspec.Raw = _ABSENT
+_JSON: dict[str, Callable[[bytes], Ensemble]] = {
+    "learner": xgboost.read_json, "ebm": ebm.read_json, "oblivious_trees": catboost.read_json,
+    "scale_and_bias": catboost.read_json,
+}  # fmt: skip
+"""What tells the libraries' JSON files apart."""
 
 
 def read_trees(path: str | Path) -> Ensemble:
@@ -82,13 +79,10 @@ def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
     if data[:2] in _UBJ:
         return xgboost.read_ubj
     if data.lstrip()[:1] == b"{":
-        keys = msgspec.json.decode(data, type=_Keys)
-        if bytes(keys.learner):
-            return xgboost.read_json
-        if bytes(keys.ebm):
-            return ebm.read_json
-        if bytes(keys.oblivious_trees) or bytes(keys.scale_and_bias):
-            return catboost.read_json
+        keys = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        for key, read in _JSON.items():
+            if key in keys:
+                return read
     if data.startswith(lightgbm.START):
         return lightgbm.read_text
     if b"TreeEnsemble" in data and b"ai.onnx.ml" in data:
