@@ -151,10 +151,7 @@ class Question:
         return Witness(x, member, removed, label, confidence, scores, others)
 
     def starts(self, X: Floats, label: int, count: int) -> NDArray[np.int64]:
-        """Return starting points against a single other forest: leaks, then near leaks.
-
-        At a near leak, the forest answers the label and the other does so only narrowly.
-        """
+        """Return starting points against one other forest: leaks, then where it is narrow."""
         if isinstance(self.others, ForestFamily) or not len(X):
             return np.zeros(0, np.int64)
         scores, others = self.whole.probabilities(X), self.others.probabilities(X)

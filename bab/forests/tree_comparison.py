@@ -321,10 +321,7 @@ class Comparison:
         return all(each.labels for each in self._ensembles)
 
     def pair_at(self, point: Floats) -> tuple[int, int] | None:
-        """Return the trees, one of each ensemble, whose leaves differ most at an input.
-
-        None if it is the base, or trees that only one has.
-        """
+        """Return the trees whose leaves differ most at an input; None if it is something else."""
         mine, others = (side.nodes.values[side.nodes.leaves(point[None])[0]] for side in self.sides)
         pairs = np.array([pair for pair in self._pairs if min(pair) >= 0], int).reshape(-1, 2)
         one, other = mine[pairs[:, 0]], others[pairs[:, 1]]
@@ -391,11 +388,7 @@ class Comparison:
 
 
 def _match(sides: Sequence[Ensemble], inputs: Inputs) -> list[tuple[int, int]]:
-    """Return pairs of trees, -1 for none.
-
-    First come those with equal questions and leaves, then equal questions, then equal features,
-    then any of equal numbers of trees; those in the same place before others.
-    """
+    """Return pairs of trees, -1 for none: the most alike first, of those in one place."""
     keys = [_keys(side, inputs) for side in sides]
     rest = [[*range(side.trees)] for side in sides]
     pairs: list[tuple[int, int]] = []

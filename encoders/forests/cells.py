@@ -40,10 +40,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A set of inputs cut at thresholds, each feature's intervals numbered from 0.
-
-    Every code stands for a value of the set; features outside groups are independent.
-    """
+    """A set of inputs cut at thresholds: each code of a feature stands for a value of the set."""
 
     most: Codes  # shape (features,): the greatest code of each feature
     start: NDArray[np.int64]  # shape (features + 1,): where each feature's values begin

@@ -367,11 +367,7 @@ def _pair(
     applied: Sequence[Applied], factor: Sequence[Floats], trees: Questions, weights: Floats,
     domain: Domain, signs: Sequence[Sign | None], pairing: Pairing,
 ) -> tuple[Questions, Floats, set[tuple[int, int]], bool]:  # fmt: skip
-    """Return trees of pairs of leaves where two applications have as many, cut to the box.
-
-    Also the pairs of applications all of whose trees are paired, and whether no tree that adds
-    anything is left out.
-    """
+    """Return trees, or pairs of them, cut to the box; which pair wholly; if none is left out."""
     starts, whole = np.cumsum([0, *(each.ensemble.trees for each in applied)]), True
     rows = np.cumsum([0, *(len(each.ensemble.nodes.values) for each in applied)])
 

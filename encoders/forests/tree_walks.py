@@ -30,11 +30,9 @@ def walk(
     feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, one: int, other: int,
     first: Any, special: Any, less: Any, levels: int, out: Any,
 ) -> int:  # fmt: skip
-    """Write a tree in preorder; return its size, or -1.
-
-    Columns: -1 for a leaf, else 0; the node that asks; the right child; the leaves' rows, of a
-    question the number of those above it.
-    """
+    """Write a tree in preorder; return its size, or -1."""
+    # Columns: -1 for a leaf, else 0; the node that asks; the right child; the leaves' rows, or how
+    # many questions are above.
     words = special.shape[1]
     low = np.empty((levels, len(first)), np.int32)
     high = np.empty((levels, len(first)), np.int32)

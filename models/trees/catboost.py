@@ -201,10 +201,7 @@ def _question(split: _Split, info: _Features) -> tuple[int, float, bool]:
 
 
 def _oblivious(tree: _Oblivious, info: _Features) -> Tree:
-    """Return a tree whose nodes stand level by level, the last split on top.
-
-    Leaf i is reached where split j holds just if bit j of i is set.
-    """
+    """Return a tree level by level, last split on top; bit j of a leaf says if split j holds."""
     splits = [_question(split, info) for split in reversed(tree.splits or ())]
     depth, count = len(splits), len(tree.leaf_values)
     expect(depth <= _DEEPEST and count and count % 2 ** min(depth, _DEEPEST) == 0,

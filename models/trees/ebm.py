@@ -137,10 +137,7 @@ def _tree(
 
 
 def _bins(feature: _Feature, size: int) -> list[Any]:
-    """Return what each bin of a feature but the missing and unknown ones holds.
-
-    Of numbers, the greatest one; of categories, those in it.
-    """
+    """Return each known bin's greatest number, or its categories."""
     levels = feature.cuts if feature.type == "continuous" else feature.categories
     expect(feature.type in ("continuous", "nominal", "ordinal") and len(levels) > 0,
            f"feature {feature.name!r} of type {feature.type!r} has no bins")  # fmt: skip

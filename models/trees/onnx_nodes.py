@@ -206,10 +206,7 @@ class Raw:
 
 
 def write_nodes(raw: Raw, places: Sequence[int], double: bool, rounded: bool) -> Nodes:
-    """Return a file's trees in preorder.
-
-    ``places`` numbers the columns that they read; empty if their number is unknown.
-    """
+    """Return trees in preorder; ``places`` numbers their columns, empty if unknown."""
     inner = np.array([mode != "LEAF" for mode in raw.modes])
     if raw.targets < 1 or (raw.target_ids < 0).any() or (raw.target_ids >= raw.targets).any():
         refuse("has leaves with scores that do not exist")

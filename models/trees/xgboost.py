@@ -289,10 +289,7 @@ def _base(text: str, scores: int, link: str) -> Floats:
 
 
 def _slack(nodes: Nodes, base: Floats, weights: list[float]) -> float:
-    """Return what `inplace_predict` may err with dart: it adds (base + leaf - base) weight.
-
-    The sum, the difference and the product round once each.
-    """
+    """Return what dart's `inplace_predict` may err: (base + leaf - base) weight, thrice rounded."""
     leaves = float(np.abs(nodes.values).max()) * len(weights)
     return float(2.0**-22 * (np.abs(weights).sum() * np.abs(base).max() + leaves) + 2.0**-120)
 

@@ -370,11 +370,7 @@ class _TreeDecision(Decision):
         }
 
     def _bound_of_all(self, asked: Asked) -> float:
-        """Return a bound of a question from what it asks of models that all questions share.
-
-        Without the conditions on a member, bounds only grow, and one search serves all members.
-        It is asked for once a question stays open.
-        """
+        """Return a bound of a question from what all share: without a member's conditions."""
 
         def is_shared(form: Form) -> bool:
             return self._in_all.issuperset(a for a, *_ in form.scores)
