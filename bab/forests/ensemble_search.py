@@ -283,7 +283,7 @@ class Search:
             return box
         at, top = trees.roots[:-1].copy(), np.zeros((count, len(self.columns)))
         everything = np.ones(count, np.bool_)
-        refine(*trees.asked, trees.deep, self.weights, box.box, box.bits, everything, at, top)
+        refine(*trees.arrays, trees.deep, self.weights, box.box, box.bits, everything, at, top)
         return replace(box, at=at, top=top)
 
     def _root(self) -> _Box | None:
@@ -311,7 +311,7 @@ class Search:
         )
         at, top = parent.at.copy(), parent.top.copy()
         trees = self.sums.trees
-        refine(*trees.asked, trees.deep, self.weights, box, bits, which, at, top)
+        refine(*trees.arrays, trees.deep, self.weights, box, bits, which, at, top)
         bounds = self.constant + top.sum(axis=0)
         if self.slopes.any():
             low, high = self._ends(box)
@@ -411,7 +411,7 @@ class Search:
             return None
         column = self._critical(box.bounds)
         gains = np.empty(len(unsettled))
-        weigh_splits(*trees.asked, trees.deep, self.weights, box.box, box.bits, box.at, unsettled,
+        weigh_splits(*trees.arrays, trees.deep, self.weights, box.box, box.bits, box.at, unsettled,
                      column, gains)  # fmt: skip
         order = np.argsort(-gains, kind="stable")[:_LOOKED_AT]
         nodes = box.at[unsettled[order]]

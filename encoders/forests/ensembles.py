@@ -67,7 +67,7 @@ class Questions:
     deep: int = 0  # above the most questions on a path
 
     @property
-    def asked(self) -> tuple[Codes, Codes, Codes, Longs, Longs, Words]:
+    def arrays(self) -> tuple[Codes, Codes, Codes, Longs, Longs, Words]:
         """What compiled functions read first."""
         return self.feature, self.cut, self.mask, self.left, self.right, self.masks
 
@@ -452,5 +452,5 @@ def _product(
     first, special, _ = domain
     out, second = np.empty((room + 1, 5), np.int64), -1 if other < 0 else int(trees.roots[other])
     levels = min(levels, max(_LEVELS, _ROOM // (8 * first.size + special.nbytes)))
-    size = walk(*trees.asked, int(trees.roots[one]), second, *domain, levels, out)
+    size = walk(*trees.arrays, int(trees.roots[one]), second, *domain, levels, out)
     return None if size < 0 else out[:size].copy()

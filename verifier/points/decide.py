@@ -94,13 +94,13 @@ class Formulas(Engine[FormulaJob]):
         cases = sum(len(asked.cases) for asked in job.questions)
         about = {
             "points": ", ".join(f"{name} of {box.dimension:,} features" for name, box in points),
-            **{what: ", ".join(sorted(models)) for what, models in self._applied(job).items()},
+            **{what: ", ".join(sorted(models)) for what, models in self._models_of(job).items()},
             **({"members": f"{job.members:,}"} if job.members else {}),
             "searches": f"{cases:,}, one for each case that would refute it",
         }
         return Outline.of(job.statement, cases, about)
 
-    def _applied(self, job: FormulaJob) -> dict[str, set[str]]:
+    def _models_of(self, job: FormulaJob) -> dict[str, set[str]]:
         """Return what models are applied, by their kind."""
         networks = {
             f"{each.name} ({sum(layer.width for layer in stack.layers[:-1]):,} {stack.unit})"

@@ -283,7 +283,7 @@ class TreeClaims(Formulas):
         """See `Engine.kernels`."""
         return ("tree_claims",)
 
-    def _applied(self, job: FormulaJob) -> dict[str, set[str]]:
+    def _models_of(self, job: FormulaJob) -> dict[str, set[str]]:
         trees = {
             f"{each.name} ({ensemble.trees:,} trees, {len(ensemble.nodes.values):,} leaves)"
             for asked in job.questions
