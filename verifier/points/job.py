@@ -156,22 +156,15 @@ class _OfTrees:
     family: TreeFamily
     path: Path
 
-    def member(self, index: int) -> _TreeMember:
+    def member(self, index: int) -> TreeModel:
         """Return a member by its position."""
-        whole, take = self.whole, self._takes
-        count = len(self.family)
-        return _TreeMember(TreeModel(whole.path, whole.whole, self.path, index, count, take))
+        whole, count = self.whole, len(self.family)
+        return TreeModel(whole.path, whole.whole, self.path, index, count, self._takes)
 
     @cached_property
     def _takes(self) -> Callable[[int], Ensemble]:
         # Only what is searched is in memory: all members' trees together may be far too large.
         return lru_cache(_AT_ONCE)(self.family.member)
-
-
-@dataclass(frozen=True, eq=False)
-class _TreeMember:
-    network: TreeModel
-    source: None = None
 
 
 class _Loader:
@@ -376,13 +369,16 @@ class _Loader:
         )
 
     def _make_question(
-        self, boxes: list[Box], members: Mapping[str, _Member | _TreeMember], label: int | None
+        self, boxes: list[Box], members: Mapping[str, _Member | TreeModel], label: int | None
     ) -> Asked:
         """Return the question about some members."""
         statement = self.statement
         reader = ClaimReader(
             self.resolver, {each.name: i for i, each in enumerate(self.spots)}, boxes,
-            {name: member.network for name, member in members.items()},
+            {
+                name: member.network if isinstance(member, _Member) else member
+                for name, member in members.items()
+            },
             statement.variable if isinstance(statement, Find) else "", label, self.is_trees,
         )  # fmt: skip
         try:
