@@ -261,38 +261,41 @@ class _Walk:
 
     def narrow(self, state: State) -> State | None:
         """Return what listed rows and conditions on features leave; None if that is nothing."""
-        low, high = state.low.copy(), state.high.copy()
-        missing, kinds = state.missing.copy(), state.kinds.copy()
+        left = State(state.low.copy(), state.high.copy(), state.missing.copy(), state.kinds.copy())
+        for _ in range(_PASSES):
+            before = left.low.copy(), left.high.copy()
+            if not self._list(left):
+                return None
+            for k, form in enumerate(self.forms):
+                if k >= self.goals and form.features and not (form.scores or _is_relation(form)):
+                    self._tighten(k, left.low, left.high)
+            self._relate(left.low, left.high, left.missing, left.kinds)
+            if (before[0] == left.low).all() and (before[1] == left.high).all():
+                break
+        return left if self._is_open(left) else None
+
+    def _list(self, left: State) -> bool:
+        """Narrow features to the listed rows that are left; return whether there are any."""
+        low, high, kinds = left.low, left.high, left.kinds
         for begin, box in zip(self.starts, self.claim.boxes, strict=False):
             for table in box.tables:
                 at = begin + table.columns
-                if missing[at].any():
+                if left.missing[at].any():
                     continue
                 rows = table.values[((table.values >= low[at]) & (table.values <= high[at])).all(1)]
                 for k, feature in enumerate(at.tolist()):
                     if self.asked[feature] and len(rows):
                         rows = rows[kinds[feature, self._which(feature, rows[:, k])]]
                 if not len(rows):
-                    return None
-                low[at], high[at] = (
-                    np.maximum(low[at], rows.min(0)),
-                    np.minimum(high[at], rows.max(0)),
-                )
+                    return False
+                low[at] = np.maximum(low[at], rows.min(0))
+                high[at] = np.minimum(high[at], rows.max(0))
                 for k, feature in enumerate(at.tolist()):
                     if self.asked[feature]:
                         there = np.zeros(kinds.shape[1], np.bool_)
                         there[self._which(feature, rows[:, k])] = True
                         kinds[feature] &= there
-        for _ in range(_PASSES):
-            before = low.copy(), high.copy()
-            for k, form in enumerate(self.forms):
-                if k >= self.goals and form.features and not (form.scores or _is_relation(form)):
-                    self._tighten(k, low, high)
-            self._relate(low, high, missing, kinds)
-            if (before[0] == low).all() and (before[1] == high).all():
-                break
-        left = State(low, high, missing, kinds)
-        return left if self._is_open(left) else None
+        return True
 
     def _relate(self, low: Floats, high: Floats, missing: Bools, kinds: Bools) -> None:
         """Narrow features the first of which is at most the second, or is missing as that is."""

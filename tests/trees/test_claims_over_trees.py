@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.support.random_trees import every_point, random_ensemble
 
@@ -173,6 +173,7 @@ def _value(form: Form, points: tuple[Floats, ...], scores: list[Floats]) -> Floa
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32 - 1))
+@example(10001617)  # equal features of points, each listed with another one
 def test_searches_agree_with_every_point(seed: int) -> None:
     drawn = Drawn(seed)
     truth = drawn.truth()
