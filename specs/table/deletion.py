@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
+from functools import partial
+
+from leaveout.specs.table.networks import same_kind
+from leaveout.specs.table.signatures import Function, Parameter
 from leaveout.specs.types import (
     AUDIT,
     BOOLEAN,
@@ -25,15 +28,6 @@ _CHANGE = (Parameter("forest", (FOREST,)), Parameter("record", (RECORD,)))
 
 _LINEAR = Parameter("model", (LINEAR,))
 _ROWS = Parameter("rows", (NUMBER,), named=True, least=1)
-
-
-def _same_kind(given: Bound, types: Types) -> str | None:
-    if types["forest"] == types["other"]:
-        return None
-    return (
-        f"same_function compares models of one kind, not {types['forest'].human} and "
-        f"{types['other'].human}\nname both by forest(...), or both by trees(...)"
-    )
 
 
 def _amount(name: str, most: float | None = None) -> Parameter:
@@ -156,7 +150,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "Whether two forests give every input of a set the same label, or two tree ensembles the "
         "same scores.",
         'same_function(T, forest("other.npz"), box(0, 1))',
-        _same_kind,
+        partial(same_kind, "same_function", "forest"),
         words="{forest} and {other} give every input of {inputs} the same answer",
     ),
     Function(
