@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,8 @@ _STEEPEST = 1e6
 _MOST_CELLS = 2**22
 _PASSES = 4
 _SLACK = 1e-12
+_KNOWN = -2
+"""In place of forms that are ordered: scores as they are added, without any rounding."""
 
 
 Asked = tuple[float, float, bool, Bools | None]
@@ -174,13 +177,11 @@ class _Walk:
     starts: list[int]  # where each point's features begin
     values: Mapping[int, Floats]  # listed ones of each feature that has any, ascending
     asked: Bools  # shape (features,): whether they are asked for categories
-    cells: Cells
+    kinds: int  # most values of those
     groups: list[tuple[int, int]]  # applications whose trees are joined; -1 for none
     relations: tuple[tuple[int, int], ...]  # features, the first at most the second
     slopes: Floats  # shape (forms, features)
-    constant: Floats
-    padding: Floats
-    size: Floats  # shape (forms,): the sum of magnitudes of what is added
+    factors: tuple[Floats, ...]  # of each application, shape (forms, scores)
 
     @classmethod
     def of(cls, claim: TreePoints, number: int, case: Case, pairs: Array) -> _Walk:
@@ -200,10 +201,9 @@ class _Walk:
                 kinds.add(starts[point] + at)
         asked = np.isin(np.arange(features), [*kinds])
         most = max((len(values[at]) for at in kinds), default=0)
-        slopes, constant = np.zeros((len(forms), features)), np.zeros(len(forms))
-        factors = [np.zeros((len(forms), len(e.base))) for e, _ in claim.applications]
+        slopes = np.zeros((len(forms), features))
+        factors = tuple(np.zeros((len(forms), len(e.base))) for e, _ in claim.applications)
         for k, form in enumerate(forms):
-            constant[k] = form.constant
             for p, i, c in form.features:
                 slopes[k, starts[p] + i] += c
                 fine = i not in claim.missing[p] or _is_relation(form)
@@ -216,39 +216,40 @@ class _Walk:
             for form in forms[goals:]
             if _is_relation(form)
         )
-        none = np.zeros(len(forms))
-        walk = cls(
-            claim, forms, claim.strict[number], goals, starts, values, asked,
-            _no_cells(features, most, len(forms)), _groups(claim, pairs), related, slopes, constant,
-            none, none,
+        return cls(
+            claim, forms, claim.strict[number], goals, starts, values, asked, most,
+            _groups(claim, pairs), related, slopes, factors,
         )  # fmt: skip
-        cells = walk._cells(factors)
-        padding, size = walk._padding(factors)
-        constant = constant + sum(
-            own @ e.base / e.divisor
-            for own, (e, _) in zip(factors, claim.applications, strict=True)
-        )
-        return replace(walk, cells=cells, constant=constant, padding=padding, size=size)
 
-    def _padding(self, factors: Sequence[Floats]) -> tuple[Floats, Floats]:
-        """Return how far computed forms can exceed sums of weights, and their magnitude."""
-        padding = np.zeros(len(self.forms))
-        size = np.abs(self.constant)
-        for own, (e, _) in zip(factors, self.claim.applications, strict=True):
-            padding += np.abs(own) @ (e.rounding() + e.tie)
-            most = np.abs(e.base)
-            rows = e.first_leaves()
-            for begin, end in pairwise(rows):
-                most = most + np.abs(e.nodes.values[begin:end]).max(axis=0)
-            size = size + np.abs(own) @ most
+    @cached_property
+    def constant(self) -> Floats:
+        """What is added to each form, what models begin with included."""
+        own = np.array([form.constant for form in self.forms])
+        for factor, (e, _) in zip(self.factors, self.claim.applications, strict=True):
+            own = own + factor @ e.base / e.divisor
+        return own
+
+    @cached_property
+    def size(self) -> Floats:
+        """The sum of magnitudes of what is added to each form."""
+        size = np.abs([form.constant for form in self.forms])
+        for factor, (e, _) in zip(self.factors, self.claim.applications, strict=True):
+            size = size + np.abs(factor) @ e.most
         ends = [np.maximum(np.abs(box.lower), np.abs(box.upper)) for box in self.claim.boxes]
-        size = size + np.abs(self.slopes) @ np.concatenate(ends)
+        return np.asarray(size + np.abs(self.slopes) @ np.concatenate(ends))
+
+    @cached_property
+    def padding(self) -> Floats:
+        """How far each form as computed can exceed the sum of weights."""
         trees = sum(e.trees for e, _ in self.claim.applications)
-        return padding + (trees + 64) * 4 * UNIT * size, size
+        padding = (trees + 64) * 4 * UNIT * self.size
+        for factor, (e, _) in zip(self.factors, self.claim.applications, strict=True):
+            padding = padding + np.abs(factor) @ (e.rounding() + e.tie)
+        return padding
 
     def start(self) -> State:
         """Return all inputs."""
-        claim, most = self.claim, self.cells.kinds.shape[2]
+        claim, most = self.claim, self.kinds
         low = np.concatenate([box.lower for box in claim.boxes])
         high = np.concatenate([box.upper for box in claim.boxes])
         missing, kinds = np.zeros(len(low), np.bool_), np.zeros((len(low), most), np.bool_)
@@ -260,38 +261,41 @@ class _Walk:
 
     def narrow(self, state: State) -> State | None:
         """Return what listed rows and conditions on features leave; None if that is nothing."""
-        low, high = state.low.copy(), state.high.copy()
-        missing, kinds = state.missing.copy(), state.kinds.copy()
+        left = State(state.low.copy(), state.high.copy(), state.missing.copy(), state.kinds.copy())
+        for _ in range(_PASSES):
+            before = left.low.copy(), left.high.copy()
+            if not self._list(left):
+                return None
+            for k, form in enumerate(self.forms):
+                if k >= self.goals and form.features and not (form.scores or _is_relation(form)):
+                    self._tighten(k, left.low, left.high)
+            self._relate(left.low, left.high, left.missing, left.kinds)
+            if (before[0] == left.low).all() and (before[1] == left.high).all():
+                break
+        return left if self._is_open(left) else None
+
+    def _list(self, left: State) -> bool:
+        """Narrow features to the listed rows that are left; return whether there are any."""
+        low, high, kinds = left.low, left.high, left.kinds
         for begin, box in zip(self.starts, self.claim.boxes, strict=False):
             for table in box.tables:
                 at = begin + table.columns
-                if missing[at].any():
+                if left.missing[at].any():
                     continue
                 rows = table.values[((table.values >= low[at]) & (table.values <= high[at])).all(1)]
                 for k, feature in enumerate(at.tolist()):
                     if self.asked[feature] and len(rows):
                         rows = rows[kinds[feature, self._which(feature, rows[:, k])]]
                 if not len(rows):
-                    return None
-                low[at], high[at] = (
-                    np.maximum(low[at], rows.min(0)),
-                    np.minimum(high[at], rows.max(0)),
-                )
+                    return False
+                low[at] = np.maximum(low[at], rows.min(0))
+                high[at] = np.minimum(high[at], rows.max(0))
                 for k, feature in enumerate(at.tolist()):
                     if self.asked[feature]:
                         there = np.zeros(kinds.shape[1], np.bool_)
                         there[self._which(feature, rows[:, k])] = True
                         kinds[feature] &= there
-        for _ in range(_PASSES):
-            before = low.copy(), high.copy()
-            for k, form in enumerate(self.forms):
-                if k >= self.goals and form.features and not (form.scores or _is_relation(form)):
-                    self._tighten(k, low, high)
-            self._relate(low, high, missing, kinds)
-            if (before[0] == low).all() and (before[1] == high).all():
-                break
-        left = State(low, high, missing, kinds)
-        return left if self._is_open(left) else None
+        return True
 
     def _relate(self, low: Floats, high: Floats, missing: Bools, kinds: Bools) -> None:
         """Narrow features the first of which is at most the second, or is missing as that is."""
@@ -315,13 +319,14 @@ class _Walk:
         low[at] = np.where(slope > 0, np.maximum(low[at], ends), low[at])
         high[at] = np.where(slope < 0, np.minimum(high[at], ends), high[at])
 
-    def _cells(self, factors: Sequence[Floats]) -> Cells:
-        """Return the cells of all trees, of those joined in pairs, within all inputs."""
+    @cached_property
+    def cells(self) -> Cells:
+        """The cells of all trees, of those joined in pairs, within all inputs."""
         rows: list[tuple[State, int, int, list[int]]] = []
         start, tree = self.narrow(self.start()), 0
-        if start is None:
-            return self.cells
         for group, (one, other) in enumerate(self.groups):
+            if start is None:
+                break
             sides = [one] if other < 0 else [one, other]
             for t in range(self.claim.applications[one][0].trees):
                 roots = tuple((a, int(self.claim.applications[a][0].nodes.roots[t])) for a in sides)
@@ -338,7 +343,7 @@ class _Walk:
             for k, a in enumerate(pair):
                 if a >= 0:
                     e = self.claim.applications[a][0]
-                    weights[at] += e.nodes.values[leaves[at, k]] @ factors[a].T / e.divisor
+                    weights[at] += e.nodes.values[leaves[at, k]] @ self.factors[a].T / e.divisor
         low, high, missing, kinds = (
             np.array([getattr(each, name) for each in states])
             for name in ("low", "high", "missing", "kinds")
@@ -429,6 +434,10 @@ class _Walk:
             if self._is_ordered(some, *order.tolist()):
                 return
             raise Rejected(f"box {number}: a score is not ordered as claimed")
+        if (order == _KNOWN).all():
+            if self._is_known(some):
+                return
+            raise Rejected(f"box {number}: scores as they are added do not rule it out")
         y = factor[: len(self.forms)]
         need((y >= 0) & (y <= _STEEPEST), "a factor")
         whole = float(y[: self.goals].sum())
@@ -449,16 +458,55 @@ class _Walk:
         if not (bound < 0 if whole == 0.0 else bound <= self.claim.upper):
             raise Rejected(f"box {number}: a counter-example above the bound is not ruled out")
 
-    def _is_ordered(self, some: Longs, first: int, second: int) -> bool:
-        """Return whether two forms whose sum is a difference of one score cannot both hold.
+    def _is_known(self, some: Longs) -> bool:
+        """Return whether scores as computed rule a box out: sums in one order are monotone."""
+        ends = [self._score_ends(a, some) for a in range(len(self.claim.applications))]
+        for k, form in enumerate(self.forms):
+            used = [self.claim.applications[a][0] for a, *_ in form.scores]
+            if form.features or not all(
+                e.ordered and (k < self.goals or e.tie == 0.0) for e in used
+            ):
+                continue
+            most = Fraction(form.constant)
+            for a, j, c in form.scores:
+                most += Fraction(c) * Fraction(float(ends[a][int(c > 0)][j]))
+            if (
+                most <= self.claim.upper
+                if k < self.goals
+                else most < 0 or (most == 0 and self.strict[k])
+            ):
+                return True
+        return False
 
-        The sum is ``c (s(x) - s(y))`` and is claimed to be above 0. Where no tree's value at x is
-        above that at y, neither is the score: sums in one order are monotone, as is division.
+    def _score_ends(self, application: int, some: Longs) -> tuple[Floats, Floats]:
+        """Return the least and the greatest scores of a model in a box."""
+        ensemble = self.claim.applications[application][0]
+        ((group, k),) = (
+            (g, pair.index(application))
+            for g, pair in enumerate(self.groups)
+            if application in pair
+        )
+        own = some[self.cells.group[some] == group]
+        first = np.flatnonzero(np.diff(self.cells.tree[own], prepend=-1))
+        need(len(first) == ensemble.trees, "a tree that no input reaches")
+        values = ensemble.nodes.values[self.cells.leaves[own, k]]
+        low, high = (
+            ensemble.add(extreme.reduceat(values, first)) for extreme in (np.minimum, np.maximum)
+        )
+        need(np.isfinite(low) & np.isfinite(high), "sums that overflow")
+        return low, high
+
+    def _is_ordered(self, some: Longs, first: int, second: int) -> bool:
+        """Return whether two forms whose sum is a difference of scores cannot both hold.
+
+        The sum is ``c (s(x) - t(y))`` of two scores that are summed alike, and is claimed to be
+        above 0. A goal alone is then at most 0, whatever the bound.
         """
         need(max(first, second) < len(self.forms), "a form that does not exist")
         chosen = {first, second}
-        need(min(chosen) >= self.goals, "a goal is no condition")
-        if not any(self.strict[k] for k in chosen):
+        if min(chosen) < self.goals:
+            need(first == second and self.claim.upper >= 0.0, "a goal is no condition")
+        elif not any(self.strict[k] for k in chosen):
             return False
         total: dict[tuple[int, int], float] = {}
         constant = 0.0
@@ -472,13 +520,15 @@ class _Walk:
         if constant != 0.0 or len(total) != 2:
             return False
         ((a, i), c), ((b, j), d) = sorted(total.items())
-        e = self.claim.applications[a][0]
-        same = e is self.claim.applications[b][0] and i == j and c == -d and (a, b) in self.groups
-        if not (same and e.ordered):
+        first_of, second_of = (self.claim.applications[each][0] for each in (a, b))
+        alike = i == j and c == -d and first_of.adds_as(second_of, i)
+        if not alike or (a, b) not in self.groups:
             return False
         own = some[self.cells.group[some] == self.groups.index((a, b))]
-        values = e.nodes.values[:, i]
-        one, other = values[self.cells.leaves[own, 0]], values[self.cells.leaves[own, 1]]
+        one, other = (
+            each.nodes.values[self.cells.leaves[own, k], i]
+            for k, each in enumerate((first_of, second_of))
+        )
         return bool((one <= other).all() if c > 0 else (one >= other).all())
 
 
@@ -515,12 +565,3 @@ def _groups(claim: TreePoints, pairs: Array) -> list[tuple[int, int]]:
         left = [k for k in left if k not in (a, b)]
         found.append((a, b))
     return found + [(a, -1) for a in left]
-
-
-def _no_cells(features: int, kinds: int, forms: int) -> Cells:
-    none, no = np.zeros((0, features)), np.zeros((0, features), np.bool_)
-    empty = np.zeros(0, np.int64)
-    return Cells(
-        none, none, no, np.zeros((0, features, kinds), np.bool_), empty, empty,
-        np.zeros((0, 2), np.int64), np.zeros((0, forms)),
-    )  # fmt: skip

@@ -7,7 +7,7 @@ it is in a set; a missing value (NaN) goes where the node says.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,50 +24,37 @@ _AT_ONCE = 2**20
 """Nodes looked at together: pairs of an input and a tree."""
 
 
+def first_leaves(roots: Longs, feature: Ints) -> Longs:
+    """Return the rows of leaves where each tree begins, and the number of rows."""
+    return np.asarray(np.concatenate(([0], np.cumsum(feature < 0)))[roots])
+
+
+def greatest(roots: Longs, feature: Ints, values: Floats) -> Floats:
+    """Return the greatest value of each tree's leaves, shape (trees, columns)."""
+    return np.asarray(np.maximum.reduceat(values, first_leaves(roots, feature)[:-1]))
+
+
 @dataclass(frozen=True, eq=False)
 class Nodes:
     """The nodes of all trees, one tree after another, each in preorder.
 
-    Attributes
-    ----------
-    roots : ndarray of int64, shape (trees + 1,)
-        Where each tree begins; the last entry is the number of nodes.
-    feature : ndarray of int32, shape (nodes,)
-        The feature a node asks of; -1 for a leaf.
-    threshold : ndarray of float64, shape (nodes,)
-        A number of at most the threshold goes left. Of a question about a category: numbers below
-        it count as others. 0 for leaves.
-    missing_left : ndarray of bool, shape (nodes,)
-        Whether a missing value goes left.
-    set : ndarray of int32, shape (nodes,)
-        The row of ``sets`` that a question about a category asks of; -1 for all other nodes.
-    left, right : ndarray of int64, shape (nodes,)
-        Children, counted among all nodes. Of a leaf ``left`` is its row of ``values``, in order.
-    sets : ndarray of bool, shape (sets, categories + 1)
-        The categories 0, 1, ... that go left; the last column is for all others. The category of a
-        number is its whole part; negative ones and those beyond count as others.
-    values : ndarray of float64, shape (leaves, scores)
-        What a leaf adds to each score.
+    A number of at most the threshold goes left; a category goes left if it is in the node's set.
+    The category of a number is its whole part; those below 0 or the threshold, or beyond the
+    columns of the set, count as others.
     """
 
-    roots: Longs
-    feature: Ints
-    threshold: Floats
-    missing_left: Bools
-    set: Ints
-    left: Longs
-    right: Longs
-    sets: Bools
-    values: Floats
+    roots: Longs  # shape (trees + 1,): where each tree begins; last the number of nodes
+    feature: Ints  # shape (nodes,): what a node asks of; -1 for a leaf
+    threshold: Floats  # shape (nodes,): 0 for leaves
+    missing_left: Bools  # shape (nodes,): whether a missing value goes left
+    set: Ints  # shape (nodes,): row of ``sets`` of a question about a category, else -1
+    left: Longs  # shape (nodes,): among all nodes; of a leaf its row of ``values``, in order
+    right: Longs  # shape (nodes,)
+    sets: Bools  # shape (sets, categories + 1): those that go left; the last column is for others
+    values: Floats  # shape (leaves, scores): what a leaf adds to each score
 
     def check(self, features: int) -> None:
-        """Check that these are trees over that many features.
-
-        Raises
-        ------
-        Rejected
-            With the first thing that is wrong.
-        """
+        """Reject what are not trees over that many features."""
         size, inner = len(self.feature), self.feature >= 0
         roots, leaves = self.roots, int((~inner).sum())
         parts = (self.threshold, self.missing_left, self.set, self.left, self.right)
@@ -121,56 +108,27 @@ class Ensemble:
     ``scores = (base + tree 0 + tree 1 + ...) / divisor``, each step rounded. A classifier answers
     the label with the greatest score, the first of several; with one score and two labels the
     second where the score is above ``center``.
-
-    Attributes
-    ----------
-    nodes : Nodes
-    base : ndarray of float64, shape (scores,)
-        What a sum begins with.
-    labels : tuple of str
-        The labels of a classifier; empty for a regression.
-    features : int
-    names : tuple of str
-        The names of the features; empty if they are unknown.
-    divisor : int
-        The number of trees where their mean is the score; else 1.
-    single : bool
-        Whether sums are rounded to float32 instead of float64.
-    ordered : bool
-        Whether the library adds in the order of the trees, so that scores are equal bit for bit.
-    slack : float
-        What the library's sums may err further, where they are not only in another order.
-    link : str
-        What the library makes of scores: ``identity``, ``sigmoid``, ``softmax``, ``exp``.
-    center : float
-        The score above which the second of two labels is answered where there is one score.
-    tie : float
-        Where two labels' scores are no further apart than this (or one is from ``center``), the
-        library may answer either, since the link rounds.
-    rounds_inputs : bool
-        Whether the library rounds inputs to float32. Thresholds are of inputs before that;
-        categories are those of rounded inputs.
-    whole_categories : bool
-        Whether a category that is not a whole number counts as others, instead of its whole part.
-    source : str
-        The library and the kind of model, for messages.
     """
 
     nodes: Nodes
-    base: Floats
-    labels: tuple[str, ...]
+    base: Floats  # shape (scores,): what a sum begins with
+    labels: tuple[str, ...]  # of a classifier; empty for a regression
     features: int
-    names: tuple[str, ...] = ()
-    divisor: int = 1
-    single: bool = False
-    ordered: bool = True
-    slack: float = 0.0
-    link: str = "identity"
+    names: tuple[str, ...] = ()  # of the features; empty if unknown
+    divisor: int = 1  # the number of trees where their mean is the score; else 1
+    single: bool = False  # whether sums are rounded to float32 instead of float64
+    ordered: bool = True  # whether the library adds in this order: scores are equal bit for bit
+    slack: float = 0.0  # what the library's sums may err further than by their order
+    link: str = "identity"  # made of scores: ``identity``, ``sigmoid``, ``softmax``, ``exp``
     center: float = 0.0
+    # Where two labels' scores are no further apart (or one is from the center), the library may
+    # answer either, since the link rounds.
     tie: float = 0.0
+    # Whether the library rounds inputs to float32. Thresholds are of inputs before that; categories
+    # are those of rounded inputs.
     rounds_inputs: bool = False
-    whole_categories: bool = False
-    source: str = ""
+    whole_categories: bool = False  # whether fractions count as others, not by their whole part
+    source: str = ""  # the library and the kind of model, for messages
 
     @property
     def trees(self) -> int:
@@ -178,25 +136,23 @@ class Ensemble:
         return len(self.nodes.roots) - 1
 
     def scores(self, X: Floats) -> Floats:
-        """Return the scores of inputs before the link, added in the order of the trees.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (rows, features)
-            NaN where a value is missing.
-
-        Returns
-        -------
-        ndarray of float64, shape (rows, scores)
-        """
-        kind = np.float32 if self.single else np.float64
-        found = np.tile(self.base.astype(kind), (len(X), 1))
-        values = self.nodes.values.astype(kind)
+        """Return inputs' scores before the link, in the order of the trees; NaN is missing."""
+        found, values = np.empty((len(X), len(self.base))), self.nodes.values.astype(self._kind)
         X = self.prepare(X)
         for at in self._parts(len(X)):
-            for leaf in self.nodes.leaves(X[at]).T:
-                found[at] += values[leaf]
-        return (found / kind(self.divisor)).astype(np.float64)
+            found[at] = self.add(values[leaf] for leaf in self.nodes.leaves(X[at]).T)
+        return found
+
+    @property
+    def _kind(self) -> Any:
+        return np.float32 if self.single else np.float64
+
+    def add(self, values: Iterable[Floats]) -> Floats:
+        """Return the scores of what each tree adds, in order."""
+        total = self.base.astype(self._kind)
+        for each in values:
+            total = total + each.astype(self._kind, copy=False)
+        return np.asarray((total / self._kind(self.divisor)).astype(np.float64))
 
     def answers(self, X: Floats) -> NDArray[np.int64]:
         """Return the index of each input's label, shape (rows,)."""
@@ -205,6 +161,12 @@ class Ensemble:
             return (scores[:, 0] > self.center).astype(np.int64)
         return np.asarray(scores.argmax(axis=1))
 
+    @property
+    def most(self) -> Floats:
+        """The sum of the greatest magnitudes that a score can be made of, shape (scores,)."""
+        own = greatest(self.nodes.roots, self.nodes.feature, np.abs(self.nodes.values))
+        return np.asarray(np.abs(self.base) + own.sum(axis=0))
+
     def rounding(self) -> Floats:
         """Return how far a library's score can be from its exact value, shape (scores,).
 
@@ -212,16 +174,23 @@ class Ensemble:
         their magnitudes, in any order; a division by the number of trees rounds once more.
         """
         unit = 2.0**-24 if self.single else 2.0**-53
-        most = np.abs(self.base)
-        for first, last in zip(self.first_leaves(), self.first_leaves()[1:], strict=False):
-            most = most + np.abs(self.nodes.values[first:last]).max(axis=0, initial=0.0)
         steps = (self.trees + 2) * unit
         # Underflow of a float32 conversion or division, and of the bound's own arithmetic.
         tiny = (self.trees + 2) * (2.0**-149 if self.single else 2.0**-1074)
-        found: Floats = (
-            most / self.divisor * (steps / (1.0 - steps)) * (1.0 + 2.0**-30) + tiny + self.slack
-        )
-        return found
+        found: Floats = self.most / self.divisor * (steps / (1.0 - steps)) * (1.0 + 2.0**-30)
+        return found + tiny + self.slack
+
+    def adds_as(self, other: Ensemble, score: int) -> bool:
+        """Return whether a score is summed as another's: rising with the values of trees.
+
+        Sums in one order are monotone in their terms, and so is the division: where no tree's
+        value is above that of its counterpart, neither is the score as computed.
+        """
+        return (
+            self.ordered and other.ordered and self.trees == other.trees
+            and (self.single, self.divisor) == (other.single, other.divisor)
+            and bool(self.base[score] == other.base[score])
+        )  # fmt: skip
 
     @property
     def categories(self) -> Longs:
@@ -251,11 +220,6 @@ class Ensemble:
         X = X.copy()
         X[:, at] = self._as_categories(X[:, at])
         return X
-
-    def first_leaves(self) -> Longs:
-        """Return the first row of ``values`` of each tree, and the number of rows."""
-        leaf = np.concatenate(([0], np.cumsum(self.nodes.feature < 0)))
-        return np.asarray(leaf[self.nodes.roots])
 
     def _parts(self, rows: int) -> Iterator[Any]:
         step = max(1, _AT_ONCE // max(1, self.trees))

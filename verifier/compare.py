@@ -411,8 +411,7 @@ class _Question:
         return RowsFound(len(X), counts[0], counts[1], counts[2], float(gap.max(initial=0.0)))
 
     def _example(self, search: Search, found: Difference, point: Floats) -> Example:
-        scores = [each.scores(point[None]) for each in self.ensembles]
-        seen = [self._view.of(which, each)[0] for which, each in enumerate(scores)]
+        one, other = (tuple(each.scores(point[None])[0].tolist()) for each in self.ensembles)
         answers = [
             each.labels[int(each.answers(point[None])[0])] if each.labels else ""
             for each in self.ensembles
@@ -422,13 +421,9 @@ class _Question:
             for given, ensemble in zip(self._given, self.ensembles, strict=True)
         ]
         return Example(
-            tuple(point.tolist()),
-            (tuple(scores[0][0].tolist()), tuple(scores[1][0].tolist())),
-            (answers[0], answers[1]),
-            float(np.abs(seen[0] - seen[1]).max()),
-            self._reason(search, found, point),
-            tuple(each for each in replays if each is not None),
-        )
+            tuple(point.tolist()), (one, other), (answers[0], answers[1]), search.apart(point),
+            self._reason(search, found, point), tuple(each for each in replays if each is not None),
+        )  # fmt: skip
 
     def _reason(self, search: Search, found: Difference, point: Floats) -> str:
         """Return where two models part at an input, and why."""

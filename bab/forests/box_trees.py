@@ -112,10 +112,7 @@ def _compile(stamp: int) -> Callable[..., Any]:
         depth: int, box: NDArray[np.int32], at: NDArray[np.int32], feature: NDArray[np.int32],
         cut: NDArray[np.int32],
     ) -> int:  # fmt: skip
-        """Record a member's tree in preorder; return its size, or the reason for its absence.
-
-        ``box`` and ``at`` have a row per level; see `leaveout.bab.forests.tree_answers.Frontier`.
-        """
+        """Record a tree in preorder, a box a level; return its size, or why there is none."""
         _ = stamp
         trees, listed, room = borrow(work)
         side = np.zeros(len(box), np.int64)

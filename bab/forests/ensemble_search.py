@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +33,9 @@ _DIVE = 8
 """A leaf of the search is sought from every so many boxes."""
 _SAMPLE = 64
 """Inputs drawn before the search."""
-EMPTY, ORDERED = -2, -3
-"""Why a box is closed: it is empty; a score is ordered (-3 minus the combination)."""
+EMPTY, EXACT, ORDERED = -2, -3, -4
+"""Why a box is closed: it is empty; the scores in it are known; a score is ordered (-4 minus the
+combination)."""
 _PASSES = 4
 """Most passes over the conditions on features at a box."""
 _SLACK = 1e-12
@@ -80,10 +80,11 @@ class Point:
     value: float  # the least goal, or infinity without goals
 
 
-P = TypeVar("P", bound=Point)
-
-Replay = Callable[[Sequence[Floats]], P | None]
+Replay = Callable[[Sequence[Floats]], Point | None]
 """Evaluates points as the models do; None where they are no counter-example."""
+
+Exact = Callable[[Sequence[Floats]], float]
+"""What the least goal is at most where all trees are at the leaves of points; else infinite."""
 
 
 @dataclass(eq=False)
@@ -163,14 +164,16 @@ def _groups_of(sums: Sums) -> list[tuple[Longs, Codes]]:
     return found
 
 
-class Search(Generic[P]):
+class Search:
     """The search for a target."""
 
     def __init__(
-        self, target: Target, replay: Replay[P], *, floor: float = -math.inf, gap: float = 1e-3,
+        self, target: Target, replay: Replay, *, floor: float = -math.inf, gap: float = 1e-3,
         deadline: Deadline, progress: ProgressCallback | None = None, trail: Trail | None = None,
+        exact: Exact | None = None,
     ) -> None:  # fmt: skip
         self.target, self.replay, self.deadline, self.gap = target, replay, deadline, gap
+        self.exact = exact
         self.floor, self.progress, self.trail = floor, progress, trail
         sums, combined = target.sums, target.columns
         self.sums, self.columns = sums, combined
@@ -179,8 +182,8 @@ class Search(Generic[P]):
         self.constant = combined @ sums.constant + combined @ sums.padding
         self.is_goal = combined[:, : target.goals].any(axis=1)
         alone = (combined != 0).sum(axis=1) == 1
-        strict = ((combined != 0) & target.strict & sums.ordered).any(axis=1)
-        self.ordered = alone & strict & ~self.is_goal
+        counts = sums.ordered & (target.strict | (np.arange(len(target.strict)) < target.goals))
+        self.ordered = alone & ((combined != 0) & counts).any(axis=1)
         self.rows: list[Floats] = list(combined)
         if trail is not None:
             trail.rows = self.rows
@@ -192,7 +195,7 @@ class Search(Generic[P]):
         self.uses = np.zeros((len(trees.roots) - 1, len(sums.first)), np.bool_)
         inner = trees.feature >= 0
         self.uses[owner[inner], trees.feature[inner]] = True
-        self.best: P | None = None
+        self.best: Point | None = None
         self.solved, self.tick, self.told = 0, 0, -math.inf
         self.heap: list[tuple[float, int, _Box]] = []
         self.left_open = -math.inf  # the greatest bound of settled boxes that stay open
@@ -206,9 +209,10 @@ class Search(Generic[P]):
         if self.best is None:
             return self.floor
         value = self.best.value
-        return max(self.floor, value + max(1e-12, self.gap * abs(value) / (1.0 + self.gap)))
+        more = max(1e-12, self.gap * abs(value) / (1.0 + self.gap)) if self.gap else 0.0
+        return max(self.floor, value + more)
 
-    def run(self) -> SearchResult[P]:
+    def run(self) -> SearchResult[Point]:
         """Search until the bounds meet, time is up, or Ctrl-C."""
         start, interrupted = time.perf_counter(), False
         try:
@@ -278,20 +282,17 @@ class Search(Generic[P]):
         if len(box.at) == count:
             return box
         at, top = trees.roots[:-1].copy(), np.zeros((count, len(self.columns)))
-        refine(trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
-               self.weights, box.box, box.bits, np.ones(count, np.bool_), at, top)  # fmt: skip
+        everything = np.ones(count, np.bool_)
+        refine(*trees.arrays, trees.deep, self.weights, box.box, box.bits, everything, at, top)
         return replace(box, at=at, top=top)
 
     def _root(self) -> _Box | None:
         sums = self.sums
-        trees, columns = len(sums.trees.roots) - 1, len(self.columns)
         number = self.trail.add(-1, 0) if self.trail is not None else 0
-        box = np.ascontiguousarray(sums.first.T)
-        return self._bound(
-            _Box(number, box, sums.special.copy(), sums.trees.roots[:-1].copy(),
-                 np.zeros((trees, columns)), np.zeros(columns), math.inf),
-            box, sums.special.copy(), -1, number,
-        )  # fmt: skip
+        box, bits = np.ascontiguousarray(sums.first.T), sums.special.copy()
+        top = np.zeros((len(self.uses), len(self.columns)))
+        whole = _Box(number, box, bits, sums.trees.roots[:-1], top, top.sum(axis=0), math.inf)
+        return self._bound(whole, box, bits, -1, number)
 
     def _bound(
         self, parent: _Box, box: Codes, bits: Words, variable: int, number: int
@@ -310,38 +311,31 @@ class Search(Generic[P]):
         )
         at, top = parent.at.copy(), parent.top.copy()
         trees = self.sums.trees
-        refine(trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
-               self.weights, box, bits, which, at, top)  # fmt: skip
+        refine(*trees.arrays, trees.deep, self.weights, box, bits, which, at, top)
         bounds = self.constant + top.sum(axis=0)
         if self.slopes.any():
-            bounds += self._linear(box)
+            low, high = self._ends(box)
+            bounds += np.maximum(self.slopes, 0) @ high + np.minimum(self.slopes, 0) @ low
         return self._judge(_Box(number, box, bits, at, top, bounds, 0.0))
 
     def _judge(self, box: _Box) -> _Box | None:
         """Return a box with its value; None if it can be closed."""
         bounds, goal = box.bounds, self.is_goal
-        dead = (bounds < 0) & ~goal
-        if self.ordered.any():
-            dead |= self.ordered & (box.top <= 0).all(axis=0)
+        flat = self.ordered & (box.top <= 0).all(axis=0) & (bounds >= 0)
+        dead = ((bounds < 0) | flat) & ~goal
         if dead.any():
             at = int(np.flatnonzero(dead)[0])
-            self._close(box.number, at if bounds[at] < 0 else ORDERED - at)
+            self._close(box.number, ORDERED - at if flat[at] else at)
             return None
-        which = np.flatnonzero(goal) if goal.any() else np.arange(len(bounds))
-        at = int(which[bounds[which].argmin()])
-        self._close(box.number, at)
+        bounds = np.where(flat, 0.0, bounds)
+        at = self._critical(bounds)
+        self._close(box.number, ORDERED - at if flat[at] else at)
         value = float(bounds[at])
-        return _Box(box.number, box.box, box.bits, box.at, box.top, bounds, value)
+        return replace(box, bounds=bounds, value=value)
 
     def _close(self, number: int, column: int) -> None:
         if self.trail is not None:
             self.trail.column[number] = column
-
-    def _linear(self, box: Codes) -> Floats:
-        """Return the greatest values of the columns' linear terms in a box."""
-        low, high = self._ends(box)
-        up, down = np.maximum(self.slopes, 0), np.minimum(self.slopes, 0)
-        return np.asarray(up @ high + down @ low)
 
     def _ends(self, box: Codes) -> tuple[Floats, Floats]:
         """Return the least and greatest ordered value of each variable; of sets the whole hull."""
@@ -360,7 +354,8 @@ class Search(Generic[P]):
                 return False
             for v, own in zip(columns.tolist(), rows.T, strict=True):
                 if self.is_set[v]:
-                    bits[v] &= self._bits(own)
+                    there = np.isin(np.arange(64 * bits.shape[1]), own)
+                    bits[v] &= np.packbits(there, bitorder="little").view(np.uint64)
                 else:
                     box[0, v], box[1, v] = own.min(), own.max()
         if ((box[0] > box[1]) & ~bits.any(axis=1)).any():
@@ -376,13 +371,6 @@ class Search(Generic[P]):
             else:
                 inside &= (own >= box[0, v]) & (own <= box[1, v])
         return rows[inside]
-
-    def _bits(self, codes: Codes) -> Words:
-        """Return codes as a set."""
-        found = np.zeros(self.sums.special.shape[1], np.uint64)
-        for code in np.unique(codes).tolist():
-            found[code // 64] |= np.uint64(1 << (code % 64))
-        return found
 
     def _obey(self, box: Codes) -> bool:
         """Narrow a box to what conditions on features alone allow."""
@@ -421,10 +409,10 @@ class Search(Generic[P]):
         unsettled = np.flatnonzero(trees.feature[box.at] >= 0)
         if not len(unsettled):
             return None
-        column = self._critical(box)
+        column = self._critical(box.bounds)
         gains = np.empty(len(unsettled))
-        weigh_splits(trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
-                     self.weights, box.box, box.bits, box.at, unsettled, column, gains)  # fmt: skip
+        weigh_splits(*trees.arrays, trees.deep, self.weights, box.box, box.bits, box.at, unsettled,
+                     column, gains)  # fmt: skip
         order = np.argsort(-gains, kind="stable")[:_LOOKED_AT]
         nodes = box.at[unsettled[order]]
         keys = np.stack((trees.feature[nodes], trees.cut[nodes], trees.mask[nodes]), 1)
@@ -459,10 +447,10 @@ class Search(Generic[P]):
         self.trail.node[box.number] = a, n
         return self._halves(box, node)
 
-    def _critical(self, box: _Box) -> int:
-        """Return the column by which a box is to be split."""
-        which = np.flatnonzero(self.is_goal) if self.is_goal.any() else np.arange(len(box.bounds))
-        return int(which[box.bounds[which].argmin()])
+    def _critical(self, bounds: Floats) -> int:
+        """Return the column that bounds a box, and by which it is to be split."""
+        which = np.flatnonzero(self.is_goal) if self.is_goal.any() else np.arange(len(bounds))
+        return int(which[bounds[which].argmin()])
 
     def _halves(self, box: _Box, node: int) -> list[_Box | None]:
         trees = self.sums.trees
@@ -493,9 +481,14 @@ class Search(Generic[P]):
                 self.rows.append(factors)
                 self._close(box.number, len(self.rows) - 1)
                 return
-        self._try(self.sums.points(ordered, special, values))
+        points = self.sums.points(ordered, special, values)
+        self._try(points)
+        value = box.value
+        if self.exact is not None and (known := self.exact(points)) < value:
+            value = known
+            self._close(box.number, EXACT)
         if not self._is_answered:
-            self.left_open = max(self.left_open, box.value)
+            self.left_open = max(self.left_open, value)
 
     def _exact_part(self, box: _Box) -> Floats:
         """Return what is constant in a settled box of each form, shape (forms,)."""
@@ -565,7 +558,7 @@ class Search(Generic[P]):
         waiting = -self.heap[0][0] if self.heap else -math.inf
         return max(waiting, self.left_open, self._lower())
 
-    def _result(self, seconds: float, interrupted: bool) -> SearchResult[P]:
+    def _result(self, seconds: float, interrupted: bool) -> SearchResult[Point]:
         lower, upper = self._lower(), self._upper()
         if not self.is_complete:
             upper = math.inf if not self.heap else upper

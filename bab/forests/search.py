@@ -78,9 +78,7 @@ class Question:
         wide = np.diff(groups.column_start) > 1
         of = groups.of.copy()
         of[of >= 0] = np.where(wide[of[of >= 0]], of[of >= 0], -1)
-        return Listed(
-            of, groups.column_start, groups.columns, groups.row_start, groups.rows
-        )  # fmt: skip
+        return Listed(of, groups.column_start, groups.columns, groups.row_start, groups.rows)
 
     @cached_property
     def _nodes(self) -> NDArray[np.int32]:
@@ -91,17 +89,11 @@ class Question:
     def _end(self) -> NDArray[np.int32]:
         """Return the end of each node's subtree in the whole forest."""
         nodes, size = self.overlay.nodes, int(self.overlay.roots[-1])
-        end = np.arange(1, size + 1, dtype=np.int32)
-        right, inner = nodes.right[:size], nodes.feature[:size] >= 0
         # In preorder, the last node below a node is found by always going right.
-        last = np.where(inner, right, np.arange(size))
-        while True:
-            further = last[last]
-            if np.array_equal(further, last):
-                break
-            last = further
-        end[:] = last + 1
-        return end
+        last = np.where(nodes.feature[:size] >= 0, nodes.right[:size], np.arange(size))
+        while (last != last[last]).any():
+            last = last[last]
+        return (last + 1).astype(np.int32)
 
     def trees(self, label: int) -> Trees:
         """Return the trees for kernels, with margins of one label of the forest."""
@@ -159,10 +151,7 @@ class Question:
         return Witness(x, member, removed, label, confidence, scores, others)
 
     def starts(self, X: Floats, label: int, count: int) -> NDArray[np.int64]:
-        """Return starting points against a single other forest: leaks, then near leaks.
-
-        At a near leak, the forest answers the label and the other does so only narrowly.
-        """
+        """Return starting points against one other forest: leaks, then where it is narrow."""
         if isinstance(self.others, ForestFamily) or not len(X):
             return np.zeros(0, np.int64)
         scores, others = self.whole.probabilities(X), self.others.probabilities(X)

@@ -246,10 +246,7 @@ def narrow(listed: Listed, box: Any, feature: int) -> bool:
 
 @subroutine
 def value(trees: Trees, at: Any, room: Scratch) -> float:
-    """Return the confidence of the leak where all trees are at leaves; -inf if it is not one.
-
-    Summed in the order of the trees and divided once, as in the forests.
-    """
+    """Return the leak's confidence at leaves, summed as in forests; -inf if it is not one."""
     labels, c = trees.shares.shape[1], trees.numbers[0]
     best = np.zeros(2, np.int64)
     for side in range(2):

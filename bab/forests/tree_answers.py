@@ -167,10 +167,7 @@ def _note(
     out: Any, lambdas: Any, weights: Any, first: float, last: float, least: float, most: float,
     tied: bool,
 ) -> None:  # fmt: skip
-    """Widen one rival's bounds by both sides' margins from first to last.
-
-    If ``tied``, the member's margin equals the forest's.
-    """
+    """Widen one rival's bounds by margins from first to last; if tied, both sides' are equal."""
     whole, member = weights[0], weights[1]
     out[0] = max(out[0], whole * last)
     out[1] = min(out[1], member * least)

@@ -7,8 +7,10 @@ most the sum, pair by pair, of the greatest difference of leaves that one input 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from itertools import product
 from typing import Any, NamedTuple
@@ -22,7 +24,7 @@ from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.forests.ensembles import Applied, Pairing, Sums, encode
 from leaveout.encoders.query import Form
 from leaveout.errors import TreesError
-from leaveout.kernel.trees import Ensemble, Nodes
+from leaveout.kernel.trees import Ensemble, Nodes, first_leaves, greatest
 
 LARGEST = float(np.finfo(np.float32).max)
 """The greatest number that is an input."""
@@ -44,25 +46,13 @@ _AT_ONCE = 2**22
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """Inputs: a box, whose features may be missing.
+    """Inputs: a box, whose features may be missing."""
 
-    Attributes
-    ----------
-    low, high : ndarray of float64, shape (features,)
-        The ends of numbers, each of which is an input; crossed where a value is always missing.
-    missing : ndarray of bool, shape (features,)
-        Which features may be missing.
-    single : bool
-        Whether inputs are what float32 holds; else float64.
-    categories : mapping of int to ndarray
-        The values of features that some tree asks for a category; the last stands for all above.
-    """
-
-    low: Floats
-    high: Floats
-    missing: Bools
-    single: bool
-    categories: dict[int, Floats]
+    low: Floats  # shape (features,): the ends are inputs; crossed if a value is always missing
+    high: Floats  # shape (features,)
+    missing: Bools  # shape (features,): which may be missing
+    single: bool  # whether inputs are what float32 holds; else float64
+    categories: dict[int, Floats]  # values of features asked by category; the last: all above
 
     @staticmethod
     def of(
@@ -190,11 +180,13 @@ class Comparison:
                 self._pairs.append(pair)
         self._magnitude = np.maximum(*(np.abs(side.base) for side in self.sides))
         for side in self.sides:
-            most = np.maximum.reduceat(np.abs(side.nodes.values), side.first_leaves()[:-1])
+            nodes = side.nodes
+            most = greatest(nodes.roots, nodes.feature, np.abs(nodes.values))
             self._magnitude = self._magnitude + most.sum(axis=0)
         self._rounding = np.full(len(self._alone), view.slack)
         for each, factors in zip(ensembles, view.factors, strict=True):
             self._rounding += each.rounding() @ np.abs(factors)
+        self._is_exact = view.slack == 0.0 and all(each.ordered for each in ensembles)
         self.rounding = float(self._rounding.max())
         """How far the rounding of both sums can move their difference."""
 
@@ -220,7 +212,7 @@ class Comparison:
             point = pool[apart[0]] if len(apart) else None
         elif not same:
             point = self._find_point(tolerance, pool, sums)
-        if tolerance is not None and (point is None or self.gaps(point[None])[0][0] <= tolerance):
+        if tolerance is not None and (point is None or self.apart(point) <= tolerance):
             try:
                 self._search(sums, bounds, tolerance)
             except _BeyondError as found:
@@ -255,8 +247,8 @@ class Comparison:
 
     def _bounds(self, sums: Sums) -> Floats:
         """Return what differences are at most, shape (forms,); infinite if sums may overflow."""
-        leaf = np.concatenate(([0], np.cumsum(sums.trees.feature < 0)))[sums.trees.roots[:-1]]
-        most = sums.constant + np.maximum.reduceat(sums.weights, leaf).sum(axis=0) + sums.padding
+        most = greatest(sums.trees.roots, sums.trees.feature, sums.weights).sum(axis=0)
+        most += sums.constant + sums.padding
         return np.where(np.isfinite(np.tile(self._magnitude, 3)), most, np.inf)[
             : 2 * len(self._magnitude)
         ]
@@ -271,6 +263,18 @@ class Comparison:
         )
         single = len(one.base) == len(other.base) == 1
         return sum(ties) + (abs(one.center - other.center) if single else 0.0)
+
+    def _scores(self, x: Floats) -> list[Floats]:
+        """Return the comparable scores of both at an input."""
+        return [
+            self._view.of(which, each.scores(x[None]))[0]
+            for which, each in enumerate(self._ensembles)
+        ]
+
+    def apart(self, x: Floats) -> float:
+        """Return how far the scores are apart at an input."""
+        one, other = self._scores(x)
+        return float(np.abs(one - other).max())
 
     def gaps(self, X: Floats) -> tuple[Floats, Floats]:
         """Return how far exact sums are apart at inputs, and what rounding of leaves explains."""
@@ -317,10 +321,7 @@ class Comparison:
         return all(each.labels for each in self._ensembles)
 
     def pair_at(self, point: Floats) -> tuple[int, int] | None:
-        """Return the trees, one of each ensemble, whose leaves differ most at an input.
-
-        None if it is the base, or trees that only one has.
-        """
+        """Return the trees whose leaves differ most at an input; None if it is something else."""
         mine, others = (side.nodes.values[side.nodes.leaves(point[None])[0]] for side in self.sides)
         pairs = np.array([pair for pair in self._pairs if min(pair) >= 0], int).reshape(-1, 2)
         one, other = mine[pairs[:, 0]], others[pairs[:, 1]]
@@ -351,16 +352,23 @@ class Comparison:
     def _search(self, sums: Sums, bounds: Floats, tolerance: float) -> None:
         """Lower bounds that are above a tolerance; raise an input with a greater difference."""
 
+        def scores(form: int, x: Floats) -> tuple[float, float]:
+            sign, score = divmod(form, len(self._magnitude))
+            one, other = (float(each[score]) for each in self._scores(x))
+            return (other, one) if sign else (one, other)
+
         def replay(form: int, points: Sequence[Floats]) -> Point:
-            x, (sign, score) = self._inputs.snap(points[0]), divmod(form, len(self._magnitude))
-            one, other = (
-                self._view.of(which, each.scores(x[None]))[0, score]
-                for which, each in enumerate(self._ensembles)
-            )
-            found = Point((x,), float(other - one if sign else one - other))
-            if found.value > tolerance:
+            more, less = scores(form, x := self._inputs.snap(points[0]))
+            if more - less > tolerance:
                 raise _BeyondError(x)
-            return found
+            return Point((x,), more - less)
+
+        def exact(form: int, points: Sequence[Floats]) -> float:
+            more, less = scores(form, self._inputs.snap(points[0]))
+            if not (self._is_exact and sums.whole and math.isfinite(more - less)):
+                return math.inf
+            is_less = Fraction(more - less) < Fraction(more) - Fraction(less)
+            return math.nextafter(more - less, math.inf) if is_less else more - less
 
         over = np.flatnonzero((bounds > tolerance) & np.isfinite(bounds))
         for number, form in enumerate(over.tolist()):
@@ -371,6 +379,7 @@ class Comparison:
             )  # fmt: skip
             found = Search(
                 Target(own, np.zeros(1, bool), 1), partial(replay, form), floor=tolerance,
+                gap=0.0, exact=partial(exact, form),
                 deadline=Deadline.after(self._deadline.share(len(over) - number)),
             ).run()  # fmt: skip
             if found.interrupted:
@@ -379,11 +388,7 @@ class Comparison:
 
 
 def _match(sides: Sequence[Ensemble], inputs: Inputs) -> list[tuple[int, int]]:
-    """Return pairs of trees, -1 for none.
-
-    First come those with equal questions and leaves, then equal questions, then equal features,
-    then any of equal numbers of trees; those in the same place before others.
-    """
+    """Return pairs of trees, -1 for none: the most alike first, of those in one place."""
     keys = [_keys(side, inputs) for side in sides]
     rest = [[*range(side.trees)] for side in sides]
     pairs: list[tuple[int, int]] = []
@@ -403,7 +408,7 @@ def _match(sides: Sequence[Ensemble], inputs: Inputs) -> list[tuple[int, int]]:
 
 def _keys(side: Ensemble, inputs: Inputs) -> list[tuple[bytes, bytes, bytes]]:
     """Return each tree's features, what it asks of them, and its leaves to three digits."""
-    nodes, leaves = side.nodes, side.first_leaves()
+    nodes, leaves = side.nodes, first_leaves(side.nodes.roots, side.nodes.feature)
     with np.errstate(over="ignore"):
         digits = nodes.values.astype(np.float32).view(np.int32) >> 13
     left = nodes.missing_left & inputs.missing[nodes.feature]
@@ -483,10 +488,11 @@ def view_of(one: Ensemble, other: Ensemble) -> View | None:
 
 def _sums_to(ensemble: Ensemble, total: float) -> bool:
     """Return whether both scores of every input sum to a number, so that one tells the other."""
-    sums, first = ensemble.nodes.values.sum(axis=1), ensemble.first_leaves()[:-1]
-    low, high = np.minimum.reduceat(sums, first).sum(), np.maximum.reduceat(sums, first).sum()
-    base = float(ensemble.base.sum())
-    ends = np.array([low + base, high + base]) / ensemble.divisor
+    nodes, base = ensemble.nodes, float(ensemble.base.sum())
+    ends = np.array([
+        base + sign * greatest(nodes.roots, nodes.feature, sign * nodes.values.sum(axis=1)).sum()
+        for sign in (-1.0, 1.0)
+    ]) / ensemble.divisor  # fmt: skip
     return bool((np.abs(ends - total) <= _NEAR * max(1.0, abs(total))).all())
 
 

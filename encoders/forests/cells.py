@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,16 +40,29 @@ _DIGITS = 12
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A set of inputs cut at thresholds, each feature's intervals numbered from 0.
-
-    Every code stands for a value of the set; features outside groups are independent.
-    """
+    """A set of inputs cut at thresholds: each code of a feature stands for a value of the set."""
 
     most: Codes  # shape (features,): the greatest code of each feature
     start: NDArray[np.int64]  # shape (features + 1,): where each feature's values begin
     values: Floats  # the greatest value that each code stands for
     box: Box
-    groups: Groups
+
+    @cached_property
+    def groups(self) -> Groups:
+        """The listed rows of features that take them jointly, each once."""
+        of = np.full(self.box.dimension, -1, np.int32)
+        columns, rows, values = list[Codes](), list[Codes](), list[Floats]()
+        for each in self.box.choices:
+            X = np.tile(self.box.lower, (len(each), 1))
+            X[:, each.columns] = each.values
+            known, first = np.unique(self.codes(X)[:, each.columns], axis=0, return_index=True)
+            of[each.columns] = len(columns)
+            columns.append(each.columns.astype(np.int32))
+            rows.append(known.astype(np.int32))
+            values.append(each.values[first])
+        return Groups(
+            of, _starts(columns), _flat(columns), _starts(rows), _flat(rows), tuple(values)
+        )  # fmt: skip
 
     def codes(self, X: Floats) -> Codes:
         """Return the codes of inputs of the set, shape (rows, features)."""
@@ -106,36 +120,8 @@ def cut_box(box: Box, feature: NDArray[np.int32], threshold: Floats) -> tuple[Ce
         cut[nodes] = np.where(below < box.lower[at], -1, np.searchsorted(cuts, below))
         lists.append(np.append(cuts, box.upper[at]))
     sizes = np.array([len(each) for each in lists], np.int64)
-    cells = Cells(
-        (sizes - 1).astype(np.int32), np.concatenate(([0], np.cumsum(sizes))),
-        np.concatenate(lists), box, _no_groups(box.dimension),
-    )  # fmt: skip
-    return replace(cells, groups=_groups(cells)), cut
-
-
-def _no_groups(features: int) -> Groups:
-    none = np.zeros(0, np.int32)
-    start = np.zeros(1, np.int64)
-    return Groups(np.full(features, -1, np.int32), start, none, start, none, ())
-
-
-def _groups(cells: Cells) -> Groups:
-    """Return each group's distinct rows as codes."""
-    of = np.full(cells.box.dimension, -1, np.int32)
-    columns: list[Codes] = []
-    rows: list[Codes] = []
-    values: list[Floats] = []
-    for each in cells.box.choices:
-        X = np.tile(cells.box.lower, (len(each), 1))
-        X[:, each.columns] = each.values
-        known, first = np.unique(cells.codes(X)[:, each.columns], axis=0, return_index=True)
-        of[each.columns] = len(columns)
-        columns.append(each.columns.astype(np.int32))
-        rows.append(known.astype(np.int32))
-        values.append(each.values[first])
-    return Groups(
-        of, _starts(columns), _flat(columns), _starts(rows), _flat(rows), tuple(values)
-    )  # fmt: skip
+    start = np.concatenate(([0], np.cumsum(sizes)))
+    return Cells((sizes - 1).astype(np.int32), start, np.concatenate(lists), box), cut
 
 
 def _starts(parts: list[Codes]) -> NDArray[np.int64]:
@@ -200,20 +186,26 @@ def overlay_family(family: ForestFamily, box: Box) -> Overlay:
     left = np.where(changes.left >= 0, changes.left + base, root - 1 - changes.left)
     right = np.where(changes.right >= 0, changes.right + base, root - 1 - changes.right)
     left[leaf], right[leaf] = changes.left[leaf] + answers, -1
-    feature = np.concatenate((whole.feature, changes.feature)).astype(np.int32)
     instead = before_rounding(changes.threshold) if rounds else changes.threshold
-    threshold = np.concatenate((whole.threshold, instead))
-    cells, cut = cut_box(box, feature, threshold)
-    nodes = Split(
-        feature, cut, np.concatenate((whole.left, left)), np.concatenate((whole.right, right)),
-        _check_shares(np.concatenate((whole.shares, changes.shares))),
-    )  # fmt: skip
+    new = _Nodes(changes.feature, instead, left, right, changes.shares, whole.roots)
+    cells, nodes = _cut_both(box, whole, new)
+    _check_shares(nodes.shares)
     return Overlay(
         cells, nodes, whole.roots, changes.start, changes.tree,
         whole.roots[changes.tree] + changes.node, changes.root.astype(np.int64) + base,
         (count, count),
         nodes.shares.shape[1],
     )  # fmt: skip
+
+
+def _cut_both(box: Box, whole: _Nodes, new: _Nodes) -> tuple[Cells, Split]:
+    """Return trees before others over cells; children are indexed among both."""
+    feature, threshold, left, right, shares = (
+        np.concatenate((getattr(whole, name), getattr(new, name)))
+        for name in ("feature", "threshold", "left", "right", "shares")
+    )
+    cells, cut = cut_box(box, feature.astype(np.int32), threshold)
+    return cells, Split(feature.astype(np.int32), cut, left, right, shares)
 
 
 def _roots(family: ForestFamily, roots: Longs) -> Longs:
@@ -242,16 +234,10 @@ def overlay_two(
     ]
     whole, new = sides
     base, answers = len(whole.feature), len(whole.shares)
-    feature = np.concatenate((whole.feature, new.feature))
-    threshold = np.concatenate((whole.threshold, new.threshold))
-    cells, cut = cut_box(box, feature, threshold)
     leaf = new.feature < 0
     left = np.where(leaf, new.left + answers, new.left + base)
     right = np.where(leaf, -1, new.right + base)
-    nodes = Split(
-        feature, cut, np.concatenate((whole.left, left)), np.concatenate((whole.right, right)),
-        np.concatenate((whole.shares, new.shares)),
-    )  # fmt: skip
+    cells, nodes = _cut_both(box, whole, replace(new, left=left, right=right))
     start, instead = _differences(nodes, whole.roots[:-1], new.roots[:-1] + base)
     changed = np.flatnonzero(instead >= 0)
     return Overlay(

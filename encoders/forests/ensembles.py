@@ -15,7 +15,8 @@ from leaveout.encoders.forests.cells import Cells, Codes, Longs, cut_box
 from leaveout.encoders.forests.tree_walks import walk
 from leaveout.encoders.query import Form
 from leaveout.errors import SpecError
-from leaveout.kernel.trees import Ensemble
+from leaveout.kernel.trees import Ensemble, greatest
+from leaveout.models.trees.assemble import chain_nodes
 
 Words = NDArray[np.uint64]
 Relation = tuple[int, int, int, int]
@@ -23,6 +24,10 @@ Domain = tuple[Codes, Words, Longs]
 """Ordered and special codes of each variable; pairs, the first of which is not above the second."""
 
 _UNIT = 2.0**-52
+_LEVELS = 512
+"""Most questions on a path, or more if there is room."""
+_ROOM = 2**28
+"""Bytes for what is known at each question of a path."""
 _LEAST = 1e-300
 
 
@@ -40,6 +45,7 @@ class Pairing:
 
     room: int = 8  # they may have so many times the nodes of both; else they are bounded singly
     trees: Sequence[tuple[int, int]] = ()  # -1 for none; if empty, those in the same place
+    keep: bool = False  # whether those that weigh nothing stay, so that they are searched, too
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +64,12 @@ class Questions:
     right: Longs  # shape (nodes,)
     masks: Words  # shape (masks, words): row 0 is empty
     source: Codes  # shape (nodes, 2): application, and the node there that asks
+    deep: int = 0  # above the most questions on a path
+
+    @property
+    def arrays(self) -> tuple[Codes, Codes, Codes, Longs, Longs, Words]:
+        """What compiled functions read first."""
+        return self.feature, self.cut, self.mask, self.left, self.right, self.masks
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +92,7 @@ class Sums:
     constant: Floats  # shape (forms,)
     padding: Floats  # shape (forms,): how far computed forms exceed what is added here
     ordered: Bools  # shape (forms,): not above 0, as computed, where no tree's weight is
+    whole: bool  # whether no tree was left out that adds anything to a score
     pairs: tuple[tuple[int, int], ...]  # applications whose trees are paired
 
     def points(self, ordered: Codes, special: Codes, values: Floats | None = None) -> list[Floats]:
@@ -97,21 +110,20 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
 ) -> Sums:  # fmt: skip
     """Return forms over cells.
 
-    Parameters
-    ----------
-    equal, below : sequence of (point, feature, point, feature)
-        Features that are equal, or the first at most the second, in every input of interest.
-    missing : sequence of ndarray of bool, shape (features,) each
-        Which features of each point may be missing.
+    Of ``equal`` features, and of the first at most the second in ``below``, each is given by its
+    point and place; ``missing`` says which features of each point may be missing.
     """
     box, variable = _join(boxes, equal, missing)
     absent = np.zeros(box.dimension, np.bool_)
     for own, flags in zip(variable, missing, strict=True):
         absent[own] |= flags
-    parts = [_Part.of(each, variable[each.point]) for each in applied]
     listed = _category_values(applied, variable, box)
-    feature = np.concatenate([part.feature for part in parts])
-    threshold = np.concatenate([part.threshold for part in parts])
+    every = [each.ensemble.nodes for each in applied]
+    feature = np.concatenate([
+        np.where(nodes.feature >= 0, variable[each.point][nodes.feature], -1)
+        for each, nodes in zip(applied, every, strict=True)
+    ]).astype(np.int32)  # fmt: skip
+    threshold = np.concatenate([nodes.threshold for nodes in every])
     ends = [(v, float(end)) for v, values in listed.items() for end in values]
     less = _comparable(box, variable, below, listed, absent)
     ends += [
@@ -128,31 +140,37 @@ def encode(applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[For
     codes = np.full(len(feature), -1, np.int32)
     codes[asks] = cut[: int(asks.sum())]
     first, special, none = _domain(cells, listed, absent)
-    low = _least_values(cells)
-    trees, rows = _questions(parts, codes, listed, special, none)
-    return _weigh(
-        applied, boxes, forms, variable, cells, low, first, special, none, trees, rows, less,
-        pairing,
+    trees = _questions(applied, feature, codes, listed, special, none)
+    slopes = np.zeros((len(forms), box.dimension))
+    factor = [np.zeros((len(forms), len(each.ensemble.base))) for each in applied]
+    for k, form in enumerate(forms):
+        for p, i, c in form.features:
+            slopes[k, variable[p][i]] += c
+        for a, j, c in form.scores:
+            factor[a][k, j] += c
+    constant, padding = np.array([form.constant for form in forms]), np.zeros(len(forms))
+    size, weights = np.zeros(len(forms)), []
+    for ensemble, rates in zip((each.ensemble for each in applied), factor, strict=True):
+        weights.append(ensemble.nodes.values @ rates.T / ensemble.divisor)
+        constant += rates @ ensemble.base / ensemble.divisor
+        padding += np.abs(rates) @ (ensemble.rounding() + ensemble.tie)
+        size += np.abs(rates) @ np.abs(ensemble.base)
+    weight = np.concatenate(weights)
+    size += greatest(trees.roots, trees.feature, np.abs(weight)).sum(axis=0) + np.abs(constant)
+    size += np.abs(slopes) @ np.maximum(np.abs(box.lower), np.abs(box.upper))
+    padding += (len(trees.roots) + 32) * _UNIT * size
+    signs = _differences(applied, factor, slopes, constant)
+    signs = [None if form.rounded else sign for form, sign in zip(forms, signs, strict=True)]
+    paired, weight, together, whole = _pair(
+        applied, factor, trees, weight, (first, special, np.array(less, np.int64).reshape(-1, 2)),
+        signs, pairing,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """The nodes of an application, over the variables."""
-
-    ensemble: Ensemble
-    feature: Codes
-
-    @property
-    def threshold(self) -> Floats:
-        return self.ensemble.nodes.threshold
-
-    @classmethod
-    def of(cls, applied: Applied, variable: Longs) -> _Part:
-        nodes = applied.ensemble.nodes
-        inner = nodes.feature >= 0
-        feature = np.where(inner, variable[nodes.feature], -1).astype(np.int32)
-        return cls(applied.ensemble, feature)
+    is_ordered = np.array([pair is not None and pair[:2] in together for pair in signs], np.bool_)
+    return Sums(
+        variable, cells, _least_values(cells), first, special, none, paired, weight, slopes,
+        constant, padding, is_ordered, whole,
+        tuple(pair for pair in sorted(together) if pair[1] >= 0),
+    )  # fmt: skip
 
 
 def _join(
@@ -295,127 +313,68 @@ def _least_values(cells: Cells) -> Floats:
 
 
 def _questions(
-    parts: Sequence[_Part], codes: Codes, listed: Mapping[int, Floats], special: Words,
-    missing: Codes,
-) -> tuple[Questions, Longs]:  # fmt: skip
-    """Return all nodes, unpaired, and where each application's leaves begin."""
+    applied: Sequence[Applied], feature: Codes, codes: Codes, listed: Mapping[int, Floats],
+    special: Words, missing: Codes,
+) -> Questions:  # fmt: skip
+    """Return all nodes, unpaired."""
     masks: dict[bytes, int] = {bytes(special.shape[1] * 8): 0}
-    base = np.cumsum([0, *(len(part.feature) for part in parts)])
-    rows = np.cumsum([0, *(len(part.ensemble.nodes.values) for part in parts)])
-    mask = np.zeros(int(base[-1]), np.int32)
-    lefts, rights, roots, sources = [], [], [], []
-    for a, part in enumerate(parts):
-        nodes, leaf = part.ensemble.nodes, part.feature < 0
-        lefts.append(np.where(leaf, nodes.left + rows[a], nodes.left + base[a]))
-        rights.append(np.where(leaf, -1, nodes.right + base[a]))
-        roots.append(nodes.roots[:-1] + base[a])
+    roots, left, right = chain_nodes([each.ensemble.nodes for each in applied])
+    mask, source, base = np.zeros(len(feature), np.int32), list[Codes](), 0
+    by_value = np.isin(feature, [*listed])
+    for a, each in enumerate(applied):
+        nodes = each.ensemble.nodes
         size = len(nodes.feature)
-        sources.append(np.stack((np.full(size, a), np.arange(size)), 1))
-        by_value = np.isin(part.feature, [*listed])
-        asks = ~leaf & (by_value | (nodes.missing_left & (missing[part.feature] >= 0)))
-        for node in np.flatnonzero(asks).tolist():
-            v, word = int(part.feature[node]), np.zeros(special.shape[1] * 64, np.bool_)
+        source.append(np.stack((np.full(size, a), np.arange(size)), 1).astype(np.int32))
+        own = slice(base, base + size)
+        gaps = nodes.missing_left & (missing[feature[own]] >= 0)
+        for node in np.flatnonzero((feature[own] >= 0) & (by_value[own] | gaps)).tolist():
+            v, word = int(feature[base + node]), np.zeros(special.shape[1] * 64, np.bool_)
             if v in listed:
-                word[: len(listed[v])] = part.ensemble.goes_left(node, listed[v])
-            if nodes.missing_left[node] and missing[v] >= 0:
+                word[: len(listed[v])] = each.ensemble.goes_left(node, listed[v])
+            if gaps[node]:
                 word[missing[v]] = True
             packed = np.packbits(word, bitorder="little").tobytes()
-            mask[base[a] + node] = masks.setdefault(packed, len(masks))
+            mask[base + node] = masks.setdefault(packed, len(masks))
+        base += size
     table = np.frombuffer(b"".join(masks), np.uint64).reshape(len(masks), -1)
     return Questions(
-        np.append(np.concatenate(roots), base[-1]),
-        np.concatenate([part.feature for part in parts]), codes, mask,
-        np.concatenate(lefts), np.concatenate(rights), table,
-        np.concatenate(sources).astype(np.int32),
-    ), rows  # fmt: skip
-
-
-def _weigh(
-    applied: Sequence[Applied], boxes: Sequence[Box], forms: Sequence[Form],
-    variable: tuple[Longs, ...], cells: Cells, low: Floats, first: Codes, special: Words,
-    missing: Codes, trees: Questions, rows: Longs, less: Sequence[tuple[int, int]],
-    pairing: Pairing,
-) -> Sums:  # fmt: skip
-    """Pair trees, weigh their leaves in each form, and bound what is rounded."""
-    count, variables = len(forms), len(cells.most)
-    slopes, constant = np.zeros((count, variables)), np.array([form.constant for form in forms])
-    padding = np.zeros(count)
-    factor = [np.zeros((count, len(each.ensemble.base))) for each in applied]
-    for k, form in enumerate(forms):
-        for p, i, c in form.features:
-            slopes[k, variable[p][i]] += c
-        for a, j, c in form.scores:
-            factor[a][k, j] += c
-    weights = np.concatenate([
-        each.ensemble.nodes.values @ own.T / each.ensemble.divisor
-        for each, own in zip(applied, factor, strict=True)
-    ])  # fmt: skip
-    for each, own in zip(applied, factor, strict=True):
-        constant += own @ each.ensemble.base / each.ensemble.divisor
-        padding += np.abs(own) @ (each.ensemble.rounding() + each.ensemble.tie)
-    size = _magnitude(trees, np.abs(weights))
-    reach = np.maximum(np.abs(cells.box.lower), np.abs(cells.box.upper))
-    size += np.abs(slopes) @ reach + np.abs(constant)
-    for each, own in zip(applied, factor, strict=True):
-        size += np.abs(own) @ np.abs(each.ensemble.base)
-    padding += (len(trees.roots) + 32) * _UNIT * size
-    signs = _differences_of_one(applied, factor, slopes, constant)
-    signs = [None if form.rounded else sign for form, sign in zip(forms, signs, strict=True)]
-    paired, weights, together = _pair(
-        applied, factor, trees, weights, (first, special, np.array(less, np.int64).reshape(-1, 2)),
-        rows, signs, pairing,
+        roots, feature, codes, mask, left, np.where(feature < 0, -1, right), table,
+        np.concatenate(source),
     )  # fmt: skip
-    is_ordered = np.array([pair is not None and pair[:2] in together for pair in signs], np.bool_)
-    return Sums(
-        variable, cells, low, first, special, missing, paired, weights, slopes,
-        constant, padding, is_ordered, tuple(pair for pair in sorted(together) if pair[1] >= 0),
-    )  # fmt: skip
-
-
-def _magnitude(trees: Questions, weights: Floats) -> Floats:
-    """Return the sum over trees of the greatest weights, shape (forms,)."""
-    leaf = np.concatenate(([0], np.cumsum(trees.feature < 0)))
-    total = np.zeros(weights.shape[1])
-    for begin, end in zip(leaf[trees.roots[:-1]], leaf[trees.roots[1:]], strict=True):
-        total += weights[begin:end].max(axis=0)
-    return total
 
 
 Sign = tuple[int, int, int, float]
 """Two applications, a score, and the sign of the first."""
 
 
-def _differences_of_one(
+def _differences(
     applied: Sequence[Applied], factor: Sequence[Floats], slopes: Floats, constant: Floats
 ) -> list[Sign | None]:
-    """Return which forms are a multiple of the difference of one score at two points.
-
-    Sums in one order are monotone in their terms, and so is the division: where no tree's value at
-    the first point is above that at the second, neither is the sum as computed.
-    """
+    """Return which forms are a multiple of the difference of two scores that are summed alike."""
     found: list[Sign | None] = [None] * len(constant)
     for k in range(len(constant)):
         used = [(a, int(j)) for a, own in enumerate(factor) for j in np.flatnonzero(own[k])]
         if len(used) != 2 or slopes[k].any() or constant[k] != 0.0:
             continue
         (a, i), (b, j) = used
-        one = applied[a].ensemble
-        if one is not applied[b].ensemble or not one.ordered or i != j:
-            continue
-        if factor[a][k, i] == -factor[b][k, j]:
+        alike = i == j and applied[a].ensemble.adds_as(applied[b].ensemble, i)
+        if alike and factor[a][k, i] == -factor[b][k, j]:
             found[k] = a, b, i, float(np.sign(factor[a][k, i]))
     return found
 
 
 def _pair(
     applied: Sequence[Applied], factor: Sequence[Floats], trees: Questions, weights: Floats,
-    domain: Domain, rows: Longs, signs: Sequence[Sign | None], pairing: Pairing,
-) -> tuple[Questions, Floats, set[tuple[int, int]]]:  # fmt: skip
-    """Return trees of pairs of leaves where two applications have as many, cut to the box.
+    domain: Domain, signs: Sequence[Sign | None], pairing: Pairing,
+) -> tuple[Questions, Floats, set[tuple[int, int]], bool]:  # fmt: skip
+    """Return trees, or pairs of them, cut to the box; which pair wholly; if none is left out."""
+    starts, whole = np.cumsum([0, *(each.ensemble.trees for each in applied)]), True
+    rows = np.cumsum([0, *(len(each.ensemble.nodes.values) for each in applied)])
 
-    Also the pairs of applications all of whose trees are paired.
-    """
-    starts = np.cumsum([0, *(each.ensemble.trees for each in applied)])
+    def values(tree: int, leaves: Longs) -> tuple[int, Floats]:
+        a = int(np.searchsorted(starts, tree, side="right")) - 1
+        return a, applied[a].ensemble.nodes.values[leaves - rows[a]]
+
     jobs, together = list[tuple[int, int]](), set[tuple[int, int]]()
     for pair in pairing.trees or ():
         one, other = (int(starts[a]) + t if t >= 0 else -1 for a, t in enumerate(pair))
@@ -425,30 +384,32 @@ def _pair(
         jobs += [(one + t, -1 if b < 0 else other + t) for t in range(applied[a].ensemble.trees)]
         together.add((a, b))
     made: list[tuple[NDArray[np.int64], Floats]] = []
+    # What is appended to is walked to its end.
     for one, other in jobs:
-        room = pairing.room * sum(
-            int(trees.roots[t + 1] - trees.roots[t]) for t in (one, other) if t >= 0
-        )
-        found = _product(trees, one, other, domain, room)
-        if found is None and other >= 0:
-            a, b = (int(np.searchsorted(starts, t, side="right")) - 1 for t in (one, other))
-            together.discard((a, b))
-            for t in (one, other):
-                single = _product(trees, t, -1, domain, room)
-                if single is None:
-                    raise SpecError("a tree is too deep to be searched")
-                made.append((single, weights[single[single[:, 0] < 0, 3]]))
-            continue
-        if found is None:
+        sides = [t for t in (one, other) if t >= 0]
+        nodes = sum(int(trees.roots[t + 1] - trees.roots[t]) for t in sides)
+        found = _product(trees, one, other, domain, pairing.room * nodes, 2 + 2 * nodes)
+        if found is None and other < 0:
             raise SpecError("a tree is too deep to be searched")
+        if found is None:
+            a, b = (int(np.searchsorted(starts, t, side="right")) - 1 for t in sides)
+            together.discard((a, b))
+            jobs += [(one, -1), (other, -1)]
+            continue
         leaf = found[:, 0] < 0
-        total = weights[found[leaf, 3]].copy()
-        if other >= 0:
-            total += weights[found[leaf, 4]]
-            _keep_signs(applied, found[leaf], total, rows, signs)
-        if total.any() or not made:
+        total = sum(weights[found[leaf, 3 + k]] for k in range(len(sides)))
+        own = [values(t, found[leaf, 3 + k]) for k, t in enumerate(sides)]
+        for k, sign in enumerate(signs):
+            if sign is not None and sign[:2] == tuple(a for a, _ in own):
+                # Above 0 where a greater value was rounded to the same weight.
+                greater = (own[0][1] - own[1][1])[:, sign[2]] * sign[3] > 0
+                total[greater & (total[:, k] <= 0), k] = _LEAST
+        if total.any() or not made or pairing.keep:
             made.append((found, total))
-    return _concatenate(trees, made), np.concatenate([each for _, each in made]), together
+        else:
+            whole &= not any(each[:, factor[a].any(axis=0)].any() for a, each in own)
+    weights = np.concatenate([each for _, each in made])
+    return _concatenate(trees, made), weights, together, whole
 
 
 def _partners(applied: Sequence[Applied], factor: Sequence[Floats]) -> list[tuple[int, int]]:
@@ -469,19 +430,6 @@ def _partners(applied: Sequence[Applied], factor: Sequence[Floats]) -> list[tupl
     return found
 
 
-def _keep_signs(
-    applied: Sequence[Applied], pairs: NDArray[np.int64], total: Floats, rows: Longs,
-    signs: Sequence[Sign | None],
-) -> None:  # fmt: skip
-    """Put differences above 0 where a greater value was rounded to the same weight."""
-    for k, sign in enumerate(signs):
-        if sign is not None:
-            a, b, score, factor = sign
-            values = applied[a].ensemble.nodes.values[:, score]
-            greater = values[pairs[:, 3] - rows[a]] - values[pairs[:, 4] - rows[b]]
-            total[(greater * factor > 0) & (total[:, k] <= 0), k] = _LEAST
-
-
 def _concatenate(trees: Questions, made: list[tuple[NDArray[np.int64], Floats]]) -> Questions:
     """Return cut or paired trees as nodes; their columns are those of `walk`."""
     nodes = np.concatenate([each for each, _ in made])
@@ -493,26 +441,16 @@ def _concatenate(trees: Questions, made: list[tuple[NDArray[np.int64], Floats]])
     return Questions(
         np.cumsum([0, *sizes]), np.where(leaf, -1, trees.feature[at]).astype(np.int32),
         trees.cut[at], trees.mask[at], below, np.where(leaf, -1, nodes[:, 2] + base), trees.masks,
-        trees.source[at],
+        trees.source[at], int(nodes[~leaf, 3].max(initial=0)) + 2,
     )  # fmt: skip
 
 
 def _product(
-    trees: Questions, one: int, other: int, domain: Domain, room: int
+    trees: Questions, one: int, other: int, domain: Domain, room: int, levels: int
 ) -> NDArray[np.int64] | None:
-    """Return the pairs of leaves of two trees that an input reaches, as a tree; None if too many.
-
-    Without another tree, the leaves of one.
-    """
-    out = np.empty((room + 1, 5), np.int64)
-    second = -1 if other < 0 else int(trees.roots[other])
-    levels = (
-        2
-        + 2 * int(trees.roots[one + 1] - trees.roots[one])
-        + (0 if other < 0 else 2 * int(trees.roots[other + 1] - trees.roots[other]))
-    )
-    size = walk(
-        trees.feature, trees.cut, trees.mask, trees.left, trees.right, trees.masks,
-        int(trees.roots[one]), second, *domain, min(levels, 512), out,
-    )  # fmt: skip
+    """Return the leaves, or pairs of leaves, that an input reaches as a tree; None if too many."""
+    first, special, _ = domain
+    out, second = np.empty((room + 1, 5), np.int64), -1 if other < 0 else int(trees.roots[other])
+    levels = min(levels, max(_LEVELS, _ROOM // (8 * first.size + special.nbytes)))
+    size = walk(*trees.arrays, int(trees.roots[one]), second, *domain, levels, out)
     return None if size < 0 else out[:size].copy()

@@ -11,9 +11,6 @@ import numpy as np
 
 from leaveout.compiling import kernel, subroutine
 
-_DEEP = 512
-"""Above the most questions on a path, which `walk` sees to."""
-
 
 @subroutine
 def open_sides(
@@ -33,10 +30,9 @@ def walk(
     feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, one: int, other: int,
     first: Any, special: Any, less: Any, levels: int, out: Any,
 ) -> int:  # fmt: skip
-    """Write a tree in preorder; return its size, or -1.
-
-    Columns: -1 for a leaf, else 0; the node that asks; the right child; the leaves' rows.
-    """
+    """Write a tree in preorder; return its size, or -1."""
+    # Columns: -1 for a leaf, else 0; the node that asks; the right child; the leaves' rows, or how
+    # many questions are above.
     words = special.shape[1]
     low = np.empty((levels, len(first)), np.int32)
     high = np.empty((levels, len(first)), np.int32)
@@ -68,7 +64,7 @@ def walk(
         if question >= 0:
             if level + 1 == levels:
                 return -1
-            out[size, 0], out[size, 1], out[size, 2] = 0, question, -1
+            out[size, 0], out[size, 1], out[size, 2], out[size, 3] = 0, question, -1, level
             asked[level], place[level], side[level] = question, size, 0
             size += 1
         else:
@@ -122,12 +118,12 @@ def reach(
 
 @kernel
 def refine(
-    feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, weights: Any, box: Any,
-    bits: Any, which: Any, at: Any, top: Any,
+    feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, deep: int, weights: Any,
+    box: Any, bits: Any, which: Any, at: Any, top: Any,
 ) -> None:  # fmt: skip
     """Find the open question of some trees in a box, and their greatest weights there."""
     columns = weights.shape[1]
-    stack = np.empty(_DEEP, np.int64)
+    stack = np.empty(deep, np.int64)
     for t in range(len(at)):
         if not which[t]:
             continue
@@ -148,11 +144,11 @@ def refine(
 
 @kernel
 def weigh_splits(
-    feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, weights: Any, box: Any,
-    bits: Any, at: Any, trees: Any, column: int, gains: Any,
+    feature: Any, cut: Any, mask: Any, left: Any, right: Any, masks: Any, deep: int, weights: Any,
+    box: Any, bits: Any, at: Any, trees: Any, column: int, gains: Any,
 ) -> None:  # fmt: skip
     """Find how far the greatest weights below the open question of trees are apart."""
-    stack = np.empty(_DEEP, np.int64)
+    stack = np.empty(deep, np.int64)
     for i in range(len(trees)):
         found = np.full(2, -np.inf)
         for side in range(2):

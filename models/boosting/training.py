@@ -41,30 +41,14 @@ Tell = Callable[[int, int], None]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TreesReport:
-    """What was trained.
-
-    Attributes
-    ----------
-    directory : Path
-    family : TreeFamily
-    asked : int
-        Members that were asked for; fewer are there where Ctrl-C ended the training.
-    quality : Quality
-        On rows that a further model was trained without, or else on the training rows.
-    held_out : bool
-        Whether the quality is on rows held out.
-    size : int
-        Bytes of the members' file.
-    seconds : float
-    warnings : tuple of str
-    """
+    """What was trained."""
 
     directory: Path
     family: TreeFamily
-    asked: int
-    quality: Quality
-    held_out: bool
-    size: int
+    asked: int  # members; fewer are there where Ctrl-C ended the training
+    quality: Quality  # on rows a further model was trained without, else on the training rows
+    held_out: bool  # whether it is on rows held out
+    size: int  # bytes of the members' file
     seconds: float
     warnings: tuple[str, ...] = ()
 
@@ -160,30 +144,10 @@ def train_trees(
     test_share: float = 0.2,
     tell: Tell = lambda done, of: None,
 ) -> TreesReport:
-    """Train boosted trees on a table, and again without each of its rows, or some.
+    """Train boosted trees on a CSV or NPZ, and again without each of its rows, or some.
 
-    Parameters
-    ----------
-    source : Path or str
-        CSV with a header, or NPZ with ``X_train, y_train`` or ``X, y``.
-    directory : Path or str
-        Where ``trees.npz``, ``members.npz``, ``trees.json`` and ``trees.spec`` go; it holds no
-        model yet.
-    label, identity, units, reading
-        As `leaveout.models.train.run` takes them.
-    settings : Settings
-    members, sample, seed : int
-        As `leaveout.leave_one_out` takes them.
-    workers : int or None
-        Processes of one thread each; None for one per core.
-    test_share : float
-        Share of the rows that a further model is trained without, to measure accuracy; 0: none.
-    tell : callable
-
-    Raises
-    ------
-    TrainingError, TreesError
-        If the data or the settings cannot be used, or the folder is taken.
+    Options are those of `leaveout.leave_one_out`. A ``test_share`` of the rows is left out of a
+    further model, to measure accuracy.
     """
     BOOSTING.expect_share(test_share)
     target = Path(directory)

@@ -23,26 +23,15 @@ _MOST_CELLS = 2**28
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree; node 0 is its root. The order of the others is free.
-
-    Attributes
-    ----------
-    feature, threshold, missing_left, set
-        As in `Nodes`; -1 is the feature of a leaf.
-    left, right : ndarray of int64, shape (nodes,)
-        Children, counted within the tree. Those of leaves are not read.
-    values : ndarray of float64, shape (nodes,) or (nodes, scores)
-        What a leaf adds to ``score``, or to every score. Those of other nodes are not read.
-    score : int
-    """
+    """One tree; node 0 is its root. The order of the others is free; see `Nodes`."""
 
     feature: Integers
     threshold: Floats
     missing_left: Bools
     set: Integers
-    left: Integers
+    left: Integers  # children within the tree; those of leaves are not read
     right: Integers
-    values: Floats
+    values: Floats  # shape (nodes,), what a leaf adds to ``score``, or (nodes, scores)
     score: int = 0
 
 
@@ -98,18 +87,26 @@ def assemble(trees: Sequence[Tree], sets: Sets, scores: int, features: int) -> N
     left, right = (np.concatenate(side) for side in children)
     left[leaf], right[leaf] = np.arange(leaf.sum()), 0
     nodes = Nodes(
-        roots,
-        parts["feature"].astype(np.int32),
-        np.where(leaf, 0.0, parts["threshold"]),
+        roots, parts["feature"].astype(np.int32), np.where(leaf, 0.0, parts["threshold"]),
         np.where(leaf, False, parts["missing_left"]),
-        np.where(leaf, -1, parts["set"]).astype(np.int32),
-        left,
-        right,
-        sets.table(),
+        np.where(leaf, -1, parts["set"]).astype(np.int32), left, right, sets.table(),
         _values(trees, orders, scores),
-    )
+    )  # fmt: skip
     nodes.check(features)
     return nodes
+
+
+def chain_nodes(parts: Sequence[Nodes]) -> tuple[Integers, Integers, Integers]:
+    """Return the roots and both children of trees that stand one after another."""
+    nodes = np.cumsum([0, *(len(each.feature) for each in parts)])
+    rows = np.cumsum([0, *(len(each.values) for each in parts)])
+    roots, left, right = [np.zeros(1, np.int64)], list[Integers](), list[Integers]()
+    for each, node, row in zip(parts, nodes, rows, strict=False):
+        inner = each.feature >= 0
+        roots.append(each.roots[1:] + node)
+        left.append(each.left + np.where(inner, node, row))
+        right.append(each.right + np.where(inner, node, 0))
+    return np.concatenate(roots), np.concatenate(left), np.concatenate(right)
 
 
 def constant(value: Floats) -> Tree:
@@ -154,13 +151,9 @@ def saturation_tie(ensemble: Ensemble, slope: float) -> float:
     Where scores are at most M in magnitude, the derivative is at least exp(-slope M) slope / 4;
     16 units are more than the roundings of two sigmoids.
     """
-    first, values = ensemble.nodes.roots, np.abs(ensemble.nodes.values).max(axis=1)
-    leaf = np.concatenate(([0], np.cumsum(ensemble.nodes.feature < 0)))[first]
-    most = float(
-        np.abs(ensemble.base).max(initial=0.0) + np.maximum.reduceat(values, leaf[:-1]).sum()
-    )
     with np.errstate(over="ignore"):
-        return float(min(2.0**-49 * 4 * np.exp(slope * most * 1.01) / slope, 2.0**1000))
+        grown = np.exp(slope * ensemble.most.max() * 1.01)
+        return float(min(2.0**-49 * 4 * grown / slope, 2.0**1000))
 
 
 def float32_of(values: Iterable[float]) -> NDArray[np.float32]:

@@ -154,16 +154,11 @@ def read_json(data: bytes) -> Ensemble:
     expect(loss == "MultiRMSE" or several == (scores > 1),
            f"{scores} scores do not fit the loss_function {loss}")  # fmt: skip
     return Ensemble(
-        assemble([*trees, last], Sets(), scores, len(features)),
-        np.zeros(scores),
-        _labels(model.model_info, max(2, scores)) if loss in _CLASSIFIES else (),
-        len(features),
-        tuple(features) if len(set(features) - {""}) == len(features) else (),
-        ordered=scale == 1,
-        link=_LINKS[loss],
-        rounds_inputs=True,
-        source=f"CatBoost ({loss})",
-    )
+        assemble([*trees, last], Sets(), scores, len(features)), np.zeros(scores),
+        _labels(model.model_info, max(2, scores)) if loss in _CLASSIFIES else (), len(features),
+        tuple(features) if len(set(features) - {""}) == len(features) else (), ordered=scale == 1,
+        link=_LINKS[loss], rounds_inputs=True, source=f"CatBoost ({loss})",
+    )  # fmt: skip
 
 
 def of_catboost(model: Any) -> Ensemble:
@@ -206,10 +201,7 @@ def _question(split: _Split, info: _Features) -> tuple[int, float, bool]:
 
 
 def _oblivious(tree: _Oblivious, info: _Features) -> Tree:
-    """Return a tree whose nodes stand level by level, the last split on top.
-
-    Leaf i is reached where split j holds just if bit j of i is set.
-    """
+    """Return a tree level by level, last split on top; bit j of a leaf says if split j holds."""
     splits = [_question(split, info) for split in reversed(tree.splits or ())]
     depth, count = len(splits), len(tree.leaf_values)
     expect(depth <= _DEEPEST and count and count % 2 ** min(depth, _DEEPEST) == 0,
@@ -251,14 +243,10 @@ def _free_form(root: _Node, info: _Features) -> Tree:
     expect(scores and all(len(each) in (0, scores) for each in values), "leaves differ in size")
     feature, border, goes, left, right = zip(*rows, strict=True)
     return Tree(
-        np.array(feature),
-        _thresholds(list(border)),
-        np.array(goes, bool),
-        np.full(len(rows), -1, np.int64),
-        np.array(left),
-        np.array(right),
+        np.array(feature), _thresholds(list(border)), np.array(goes, bool),
+        np.full(len(rows), -1, np.int64), np.array(left), np.array(right),
         np.array([each or [0.0] * scores for each in values], np.float64),
-    )
+    )  # fmt: skip
 
 
 def _thresholds(borders: list[float]) -> Floats:

@@ -7,6 +7,7 @@ Where a feature is nominal, its categories must be whole numbers from 0 on.
 from __future__ import annotations
 
 import warnings
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -114,15 +115,11 @@ def _read(model: _Model) -> Ensemble:
         with place(f"term {number}"):
             trees.append(_tree(term, ebm.features, places, sets, scores))
     return Ensemble(
-        assemble(trees, sets, scores, len(places)),
-        base,
+        assemble(trees, sets, scores, len(places)), base,
         label_names(np.array(output.classes, object), max(2, scores)) if classifies else (),
-        len(places),
-        tuple(places),
-        link=_LINKS[output.link],
-        whole_categories=True,
+        len(places), tuple(places), link=_LINKS[output.link], whole_categories=True,
         source=f"interpret EBM ({output.link})",
-    )
+    )  # fmt: skip
 
 
 def _tree(
@@ -136,14 +133,11 @@ def _tree(
     expected = shape if scores == 1 else (*shape, scores)
     expect(table.shape == expected, f"has scores of shape {table.shape}, not {expected}")
     need(table.size <= _MOST_CELLS, f"has over {_MOST_CELLS} cells; train with fewer bins")
-    return _Grower(asked, bins, table.reshape(*shape, scores), sets).grow()
+    return _grow(asked, bins, table.reshape(*shape, scores), sets)
 
 
 def _bins(feature: _Feature, size: int) -> list[Any]:
-    """Return what each bin of a feature but the missing and unknown ones holds.
-
-    Of numbers, the greatest one; of categories, those in it.
-    """
+    """Return each known bin's greatest number, or its categories."""
     levels = feature.cuts if feature.type == "continuous" else feature.categories
     expect(feature.type in ("continuous", "nominal", "ordinal") and len(levels) > 0,
            f"feature {feature.name!r} of type {feature.type!r} has no bins")  # fmt: skip
@@ -161,76 +155,45 @@ def _bins(feature: _Feature, size: int) -> list[Any]:
     return [[int(name) for name in group] for group in groups]
 
 
-class _Grower:
-    """A tree over the cells of a table, grown bin by bin, feature by feature."""
+def _grow(asked: list[int], bins: list[list[Any]], table: Floats, sets: Sets) -> Tree:
+    """Return a tree over the cells of a table, grown bin by bin, feature by feature."""
+    # Each a feature, a threshold, a set, two children, and values.
+    nodes: list[list[Any]] = []
+    none = np.zeros(table.shape[-1])
 
-    def __init__(self, asked: list[int], bins: list[list[Any]], table: Floats, sets: Sets) -> None:
-        self._asked, self._bins, self._table, self._sets = asked, bins, table, sets
-        self._nodes: list[tuple[int, float, int]] = []
-        self._sides: tuple[list[int], list[int]] = ([], [])
-        self._values: list[Floats] = []
-        # Sets are added once, for each range of bins of a feature.
-        self._known: dict[tuple[int, int, int], int] = {}
+    @cache
+    def some(at: int, first: int, last: int, left: bool) -> int:
+        """Add a set of the categories in some bins of a feature once; return its row."""
+        return sets.add([each for group in bins[at][first:last] for each in group], left=left)
 
-    def grow(self) -> Tree:
-        self._feature(())
-        feature, threshold, asks = zip(*self._nodes, strict=True)
-        left, right = (np.array(side, np.int64) for side in self._sides)
-        return Tree(
-            np.array(feature, np.int64),
-            np.array(threshold, np.float64),
-            np.zeros(len(feature), bool),
-            np.array(asks, np.int64),
-            left,
-            right,
-            np.array(self._values, np.float64),
-        )
-
-    def _node(self, feature: int, threshold: float = 0.0, asks: int = -1) -> int:
-        self._nodes.append((feature, threshold, asks))
-        for side in self._sides:
-            side.append(0)
-        self._values.append(np.zeros(self._table.shape[-1]))
-        return len(self._nodes) - 1
-
-    def _feature(self, cell: tuple[int, ...]) -> int:
+    def grow(cell: tuple[int, ...]) -> int:
         """Grow what asks of the features after those that chose the cell."""
-        if len(cell) == len(self._asked):
-            leaf = self._node(-1)
-            self._values[leaf] = self._table[cell]
-            return leaf
+        here, at = len(nodes), len(cell)
+        if at == len(asked):
+            nodes.append([-1, 0.0, -1, 0, 0, table[cell]])
+            return here
+        nominal = not bins[at] or isinstance(bins[at][0], list)
         # All that is there goes left; what is missing does not.
-        names = self._bins[len(cell)]
-        if self._nominal(cell):
-            here = self._node(self._asked[len(cell)], 0.0, self._set(cell, 0, 0, left=False))
-        else:
-            here = self._node(self._asked[len(cell)], np.inf)
-        last = len(names) + (1 if self._nominal(cell) else 0)
-        self._sides[0][here] = self._range(cell, 1, last)
-        self._sides[1][here] = self._feature((*cell, 0))
+        what = (0.0, some(at, 0, 0, False)) if nominal else (np.inf, -1)
+        nodes.append([asked[at], *what, 0, 0, none])
+        nodes[here][3] = split(cell, 1, len(bins[at]) + nominal, nominal)
+        nodes[here][4] = grow((*cell, 0))
         return here
 
-    def _nominal(self, cell: tuple[int, ...]) -> bool:
-        return not self._bins[len(cell)] or isinstance(self._bins[len(cell)][0], list)
-
-    def _range(self, cell: tuple[int, ...], first: int, last: int) -> int:
+    def split(cell: tuple[int, ...], first: int, last: int, nominal: bool) -> int:
         """Grow what tells bins apart; the unknown one is the last of categories."""
         if first == last:
-            return self._feature((*cell, first))
-        names, half = self._bins[len(cell)], (first + last) // 2
-        if self._nominal(cell):
-            asks = self._set(cell, first - 1, half, left=True)
-            here = self._node(self._asked[len(cell)], 0.0, asks)
-        else:
-            here = self._node(self._asked[len(cell)], names[half - 1])
-        self._sides[0][here] = self._range(cell, first, half)
-        self._sides[1][here] = self._range(cell, half + 1, last)
+            return grow((*cell, first))
+        here, at, half = len(nodes), len(cell), (first + last) // 2
+        what = (0.0, some(at, first - 1, half, True)) if nominal else (bins[at][half - 1], -1)
+        nodes.append([asked[at], *what, 0, 0, none])
+        nodes[here][3] = split(cell, first, half, nominal)
+        nodes[here][4] = split(cell, half + 1, last, nominal)
         return here
 
-    def _set(self, cell: tuple[int, ...], first: int, last: int, *, left: bool) -> int:
-        """Return the row of a set of the categories in some bins."""
-        key = (len(cell), first, last)
-        if key not in self._known:
-            members = [each for group in self._bins[len(cell)][first:last] for each in group]
-            self._known[key] = self._sets.add(members, left=left)
-        return self._known[key]
+    grow(())
+    feature, threshold, asks, left, right, values = zip(*nodes, strict=True)
+    return Tree(
+        np.array(feature), np.array(threshold), np.zeros(len(nodes), bool), np.array(asks),
+        np.array(left), np.array(right), np.array(values),
+    )  # fmt: skip

@@ -15,15 +15,8 @@ from leaveout.arrays import Floats, Integers
 from leaveout.compiling import kernel
 from leaveout.errors import TreesError
 from leaveout.kernel.trees import Ensemble, Nodes
-from leaveout.models.archive import (
-    MANIFEST,
-    expect_arrays,
-    manifest_array,
-    read_archive,
-    read_manifest,
-    write_archive,
-)
 from leaveout.models.trees.assemble import expect, place
+from leaveout.models.trees.files import read_typed, write_typed
 
 _AT_ONCE = 2**23
 """Trees and scores of members evaluated together."""
@@ -37,9 +30,8 @@ _TYPES = {
 }  # fmt: skip
 
 
-_OF_TREE = {
-    name: _TYPES[name][0] for name in ("feature", "threshold", "missing_left", "set", "values")
-}
+_OF_QUESTION = ("threshold", "missing_left", "set")
+_OF_TREE = {name: _TYPES[name][0] for name in ("feature", *_OF_QUESTION, "values")}
 """The arrays of a single tree in preorder, whose features tell its shape."""
 
 
@@ -59,49 +51,21 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, eq=False)
 class TreeFamily:
-    """The models retrained without one row, or group of rows, each.
+    """The models retrained without one row, or group of rows, each."""
 
-    Attributes
-    ----------
-    whole : Ensemble
-        The model on all rows.
-    pool : Nodes
-        The distinct trees of the whole model and of all members; the whole model's first.
-    trees : ndarray of int32, shape (all members' trees,)
-        The trees of each member in the order in which it adds them, by their place in the pool.
-    starts : ndarray of int64, shape (members + 1,)
-        Where each member's trees begin.
-    base : ndarray of float64, shape (members, scores)
-    divisor : ndarray of int64, shape (members,)
-    removed : ndarray of int64, shape (members,)
-        The row, or group, that each member lacks.
-    rows : int
-        The number of rows, or groups, there are.
-    sampled : bool
-        Whether the rows left out were drawn uniformly.
-    group : str
-        The column whose equal cells name rows that leave together; empty: each row alone.
-    names : tuple of str
-        The names of what members lack; empty if there are none.
-    recipe : str
-        How all were trained, for people.
-    missing : tuple of int
-        Features that were missing in some row.
-    """
-
-    whole: Ensemble
-    pool: Nodes
-    trees: NDArray[np.int32]
-    starts: Integers
-    base: Floats
-    divisor: Integers
-    removed: Integers
-    rows: int
-    sampled: bool = False
-    group: str = ""
-    names: tuple[str, ...] = ()
-    recipe: str = ""
-    missing: tuple[int, ...] = ()
+    whole: Ensemble  # the model on all rows
+    pool: Nodes  # the distinct trees of all models; the whole model's first
+    trees: NDArray[np.int32]  # each member's trees in the order of its sum, by place in the pool
+    starts: Integers  # shape (members + 1,): where each member's trees begin
+    base: Floats  # shape (members, scores)
+    divisor: Integers  # shape (members,)
+    removed: Integers  # shape (members,): the row, or group, that each lacks
+    rows: int  # how many rows, or groups, there are
+    sampled: bool = False  # whether the rows left out were drawn uniformly
+    group: str = ""  # the column whose equal cells name rows that leave together, if any
+    names: tuple[str, ...] = ()  # of what members lack; empty if there are none
+    recipe: str = ""  # how all were trained, for people
+    missing: tuple[int, ...] = ()  # features that were missing in some row
 
     def __len__(self) -> int:
         return len(self.removed)
@@ -114,16 +78,7 @@ class TreeFamily:
         return replace(self.whole, nodes=nodes, base=self.base[index], divisor=divisor)
 
     def scores(self, X: Floats) -> Floats:
-        """Return all members' scores at inputs as they compute them.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (rows, features)
-
-        Returns
-        -------
-        ndarray of float64, shape (rows, members, scores)
-        """
+        """Return scores as members compute them, shape (rows, members, scores)."""
         whole, pool = self.whole, self.pool
         X = np.ascontiguousarray(whole.prepare(X))
         leaf = np.empty((len(pool.roots) - 1, len(X)), np.int64)
@@ -305,13 +260,7 @@ def _link(
     feature: NDArray[np.int32], threshold: Floats, missing_left: NDArray[np.bool_],
     set_: NDArray[np.int32], sets: NDArray[np.bool_], values: Floats,
 ) -> Nodes:  # fmt: skip
-    """Return trees in preorder, whose features alone tell their shape.
-
-    Raises
-    ------
-    TreesError
-        If the features are those of no whole trees.
-    """
+    """Return trees in preorder, whose features alone tell their shape; raise if they do not."""
     left, right = np.full(len(feature), -1, np.int64), np.full(len(feature), -1, np.int64)
     roots = np.full(len(feature) + 1, -1, np.int64)
     trees = link_preorder(feature, left, right, roots)
@@ -348,44 +297,23 @@ def link_preorder(feature: Any, left: Any, right: Any, roots: Any) -> int:
 
 
 def write_tree_family(family: TreeFamily, path: Path, digest: str) -> None:
-    """Write a family atomically, with the SHA-256 of its whole model's file.
-
-    Raises
-    ------
-    TreesError
-        If the file cannot be written.
-    """
+    """Write a family atomically, with the SHA-256 of its whole model's file."""
     inner = family.pool.feature >= 0
-    arrays: dict[str, NDArray[Any]] = {
-        "feature": family.pool.feature, "threshold": family.pool.threshold[inner],
-        "missing_left": family.pool.missing_left[inner], "set": family.pool.set[inner],
-        "sets": family.pool.sets, "values": family.pool.values, "trees": family.trees,
-        "starts": family.starts, "base": family.base, "divisor": family.divisor,
-        "removed": family.removed,
-    }  # fmt: skip
-    arrays = {name: np.ascontiguousarray(array, _TYPES[name][0]) for name, array in arrays.items()}
+    arrays = {
+        name: getattr(family.pool if hasattr(family.pool, name) else family, name)
+        for name in _TYPES
+    }
+    arrays |= {name: arrays[name][inner] for name in _OF_QUESTION}
     manifest = _Manifest(
         _VERSION, _KIND, digest, family.rows, family.recipe, family.sampled, family.group,
         family.names, family.missing,
     )  # fmt: skip
-    arrays[MANIFEST] = manifest_array(manifest)
-    write_archive(path, arrays, TreesError, compressed=True)
+    write_typed(path, arrays, _TYPES, manifest)
 
 
 def read_tree_family(path: Path, whole: Ensemble, digest: str) -> TreeFamily:
-    """Read and fully check a family of a whole model, whose file has a SHA-256.
-
-    Raises
-    ------
-    TreesError
-        If the file is damaged, or of another model.
-    """
-    arrays = read_archive(path, TreesError)
-    expect_arrays(path, arrays, TreesError, (*_TYPES, MANIFEST), ())
-    manifest = read_manifest(path, arrays.pop(MANIFEST), _Manifest, TreesError, _VERSION)
-    for name, (kind, dimensions) in _TYPES.items():
-        if arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != dimensions:
-            raise TreesError(f"{path}: the array {name!r} has the wrong type; train it again")
+    """Read and fully check a family of a whole model, whose file has a SHA-256."""
+    arrays, manifest = read_typed(path, _TYPES, _Manifest, _VERSION)
     with place(str(path)):
         expect(manifest.kind == _KIND, f"holds {manifest.kind[:40]!r}, not {_KIND!r}")
         expect(manifest.whole == digest, "is of another model; train both again")
@@ -396,19 +324,12 @@ def _family_of(arrays: dict[str, NDArray[Any]], manifest: _Manifest, whole: Ense
     feature = arrays["feature"]
     inner = feature >= 0
     count = int(inner.sum())
-    for name in ("threshold", "missing_left", "set"):
+    full = []
+    for name in _OF_QUESTION:
         expect(len(arrays[name]) == count, f"{name!r} has not one entry a question")
-    spread = {"threshold": np.float64, "missing_left": np.bool_, "set": np.int32}
-    full: dict[str, NDArray[Any]] = {
-        name: np.zeros(len(feature), kind) for name, kind in spread.items()
-    }
-    full["set"][:] = -1
-    for name, array in full.items():
-        array[inner] = arrays[name]
-    pool = _link(
-        feature, full["threshold"], full["missing_left"], full["set"], arrays["sets"],
-        arrays["values"],
-    )  # fmt: skip
+        full.append(np.full(len(feature), -(name == "set"), _TYPES[name][0]))
+        full[-1][inner] = arrays[name]
+    pool = _link(feature, full[0], full[1], full[2], arrays["sets"], arrays["values"])
     pool.check(whole.features)
     trees, starts, removed = arrays["trees"], arrays["starts"], arrays["removed"]
     members = len(removed)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,6 +32,9 @@ _TYPES = {
     "set": ("<i4", 1), "left": ("<i8", 1), "right": ("<i8", 1), "sets": ("|b1", 2),
     "values": ("<f8", 2), "base": ("<f8", 1),
 }  # fmt: skip
+Arrays = dict[str, NDArray[Any]]
+Types = Mapping[str, tuple[str, int]]
+M = TypeVar("M", bound=msgspec.Struct)
 _LINKS = ("identity", "sigmoid", "softmax", "exp")
 
 
@@ -55,43 +59,43 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_trees(ensemble: Ensemble, path: str | Path) -> None:
-    """Write a file atomically; equal ensembles give equal bytes.
-
-    Parameters
-    ----------
-    ensemble : Ensemble
-    path : str or Path
-
-    Raises
-    ------
-    TreesError
-        If the file cannot be written.
-    """
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, (kind, _) in _TYPES.items():
-        owner = ensemble if name == "base" else ensemble.nodes
-        arrays[name] = np.ascontiguousarray(getattr(owner, name), kind)
+    """Write a file atomically; equal ensembles give equal bytes."""
+    arrays = {
+        name: getattr(ensemble if name == "base" else ensemble.nodes, name) for name in _TYPES
+    }
     scalars = {name: getattr(ensemble, name) for name in _Manifest.__struct_fields__[2:]}
-    arrays[MANIFEST] = manifest_array(_Manifest(_VERSION, _KIND, **scalars))
-    write_archive(Path(path), arrays, TreesError, compressed=True)
+    write_typed(Path(path), arrays, _TYPES, _Manifest(_VERSION, _KIND, **scalars))
 
 
 def read_archive_of_trees(path: Path) -> Ensemble:
     """Read and fully check what `write_trees` wrote."""
-    arrays = read_archive(path, TreesError)
-    expect_arrays(path, arrays, TreesError, (*_TYPES, MANIFEST), ())
-    manifest = read_manifest(path, arrays.pop(MANIFEST), _Manifest, TreesError, _VERSION)
-    for name, (kind, dimensions) in _TYPES.items():
-        if arrays[name].dtype != np.dtype(kind) or arrays[name].ndim != dimensions:
-            raise TreesError(f"{path}: the array {name!r} has the wrong type; write it again")
+    arrays, manifest = read_typed(path, _TYPES, _Manifest, _VERSION)
     base = arrays.pop("base")
     scalars = {name: getattr(manifest, name) for name in _Manifest.__struct_fields__[2:]}
     ensemble = Ensemble(nodes=Nodes(**arrays), base=base, **scalars)
     with place(str(path)):
+        expect(manifest.kind == _KIND, f"holds {manifest.kind[:40]!r}, not {_KIND!r}")
         ensemble.nodes.check(manifest.features)
         _check(ensemble)
-        expect(manifest.kind == _KIND, f"holds {manifest.kind[:40]!r}, not {_KIND!r}")
     return ensemble
+
+
+def write_typed(path: Path, arrays: Arrays, types: Types, manifest: msgspec.Struct) -> None:
+    """Write arrays of given types atomically, with a manifest."""
+    typed = {name: np.ascontiguousarray(array, types[name][0]) for name, array in arrays.items()}
+    typed[MANIFEST] = manifest_array(manifest)
+    write_archive(path, typed, TreesError, compressed=True)
+
+
+def read_typed(path: Path, types: Types, kind: type[M], version: int) -> tuple[Arrays, M]:
+    """Read arrays of given types, and their manifest."""
+    arrays = read_archive(path, TreesError)
+    expect_arrays(path, arrays, TreesError, (*types, MANIFEST), ())
+    manifest = read_manifest(path, arrays.pop(MANIFEST), kind, TreesError, version)
+    for name, (dtype, dimensions) in types.items():
+        if arrays[name].dtype != np.dtype(dtype) or arrays[name].ndim != dimensions:
+            raise TreesError(f"{path}: the array {name!r} has the wrong type; write it again")
+    return arrays, manifest
 
 
 def _check(ensemble: Ensemble) -> None:

@@ -86,16 +86,10 @@ def read_text(data: bytes) -> Ensemble:
     expect(0 < slope < np.inf, f"sigmoid is {slope}, not a number above 0")
     classes = scores if several else 2 if objective == "binary" else 0
     ensemble = Ensemble(
-        nodes,
-        np.zeros(scores),
-        tuple(map(str, range(classes))),
-        features,
-        names,
-        divisor=len(trees) // scores if "average_output" in header else 1,
-        link=_LINKS[objective],
-        tie=_TIE / min(slope, 1.0) if classes else 0.0,
-        source=f"LightGBM ({objective})",
-    )
+        nodes, np.zeros(scores), tuple(map(str, range(classes))), features, names,
+        divisor=len(trees) // scores if "average_output" in header else 1, link=_LINKS[objective],
+        tie=_TIE / min(slope, 1.0) if classes else 0.0, source=f"LightGBM ({objective})",
+    )  # fmt: skip
     if objective == "multiclassova":
         return replace(ensemble, tie=saturation_tie(ensemble, slope))
     return ensemble
@@ -192,15 +186,11 @@ def _tree(found: dict[str, str], score: int, sets: Sets) -> Tree:
     plain = np.where(categorical, np.nextafter(-1.0, 0.0), plain)
     goes = np.where(missing == _NO_MISSING, threshold >= 0, default) & ~categorical
     tree = Tree(
-        np.append(feature, np.full(leaves, -1)),
-        np.append(plain, np.zeros(leaves)),
-        np.append(goes, np.zeros(leaves, bool)),
-        np.append(asks, np.full(leaves, -1)),
-        np.append(left, np.zeros(leaves, np.int64)),
-        np.append(right, np.zeros(leaves, np.int64)),
-        np.append(np.zeros(inner), values),
-        score,
-    )
+        np.append(feature, np.full(leaves, -1)), np.append(plain, np.zeros(leaves)),
+        np.append(goes, np.zeros(leaves, bool)), np.append(asks, np.full(leaves, -1)),
+        np.append(left, np.zeros(leaves, np.int64)), np.append(right, np.zeros(leaves, np.int64)),
+        np.append(np.zeros(inner), values), score,
+    )  # fmt: skip
     return _split_at_zero(tree, conflict) if conflict.any() else tree
 
 

@@ -48,11 +48,7 @@ class TreeModel:
         return len(self.whole.labels) or len(self.whole.base)
 
     def score(self, label: int) -> int | float:
-        """Return which score a label has; a float where it is constant.
-
-        With one score and two labels the second has the score, the first the number it is compared
-        with.
-        """
+        """Return which score a label has; a float where it is constant (the center)."""
         if self.is_classifier and len(self.whole.base) == 1:
             return 0 if label == 1 else float(self.whole.center)
         return label

@@ -19,7 +19,8 @@ from onnx import TensorProto, numpy_helper
 from leaveout.arrays import Floats
 from leaveout.errors import TreesError
 from leaveout.kernel.refusal import Rejected
-from leaveout.kernel.trees import Ensemble, Nodes
+from leaveout.kernel.trees import Ensemble, Nodes, greatest
+from leaveout.models.trees.assemble import chain_nodes
 from leaveout.models.trees.onnx_nodes import (
     Raw,
     as_text,
@@ -38,23 +39,7 @@ _WHOLE: set[int] = {TensorProto.INT64, TensorProto.INT32}
 
 
 def read_onnx(data: bytes) -> Ensemble:
-    """Read a tree ensemble from the content of an ONNX file.
-
-    Parameters
-    ----------
-    data : bytes
-        The content of the file.
-
-    Returns
-    -------
-    Ensemble
-        The scores before the link. onnxruntime adds in an order of its own (``ordered`` is false).
-
-    Raises
-    ------
-    TreesError
-        If it is damaged, or has parts that are not read exactly.
-    """
+    """Read the content of an ONNX file; onnxruntime adds trees in an order of its own."""
     try:
         model = onnx.ModelProto.FromString(data)
     except DecodeError:
@@ -153,22 +138,17 @@ class _Graph:
         if not np.isfinite(scores.base).all():
             refuse("has a base value that is not finite", "train it again")
         # Scores of type double are returned as float32.
-        slack = 2.0**-24 * _greatest(scores) if scores.rounds_scores else 0.0
-        return Ensemble(
-            nodes,
-            scores.base * scores.divisor,
-            answer.names if answer is not None else (),
-            features,
-            self._names,
-            divisor=scores.divisor,
-            single=scores.single,
-            ordered=False,
-            slack=slack,
-            link=shown.link,
-            center=answer.center if answer is not None else 0.0,
-            rounds_inputs=scores.columns.rounded,
-            source="ONNX",
+        most = np.abs(scores.base) + greatest(nodes.roots, nodes.feature, np.abs(nodes.values)).sum(
+            axis=0
         )
+        slack = 2.0**-24 * (float(most.max()) * (1.0 + 2.0**-20) + 2.0**-120)
+        return Ensemble(
+            nodes, scores.base * scores.divisor, answer.names if answer is not None else (),
+            features, self._names, divisor=scores.divisor, single=scores.single, ordered=False,
+            slack=slack if scores.rounds_scores else 0.0, link=shown.link,
+            center=answer.center if answer is not None else 0.0,
+            rounds_inputs=scores.columns.rounded, source="ONNX",
+        )  # fmt: skip
 
     def _value(self, name: str) -> _Value:
         if name not in self._known:
@@ -181,9 +161,8 @@ class _Graph:
         for item in inputs:
             kind = item.type.tensor_type
             if kind.elem_type not in _REAL:
-                refuse(
-                    f"its input {item.name!r} is not of floats", "export it with FloatTensorType"
-                )
+                cure = "export it with FloatTensorType"
+                refuse(f"its input {item.name!r} is not of floats", cure)
             dims = kind.shape.dim
             width = dims[1].dim_value if len(dims) == 2 else 0
             if len(dims) not in (0, 2) or width < 0 or width > 2**20:
@@ -208,20 +187,13 @@ class _Graph:
             return
         reader = _READERS.get((node.domain in _STANDARD, name))
         given = [self._value(each) for each in node.input]
+        cure, options = "export the trees by themselves", _options(node)
         if reader is None or node.domain not in (*_STANDARD, _ML) or not given or not node.output:
-            refuse(
-                f"has an operator {name} that is not read here", "export the trees by themselves"
-            )
-        else:
-            options = _options(node)
-            found = reader(self, given, options)
-            if found is None or options:
-                refuse(
-                    f"uses {name} ({node.name or node.output[0]}) in a way that is not read",
-                    "export the trees by themselves",
-                )
-            else:
-                self._known[node.output[0]] = found
+            refuse(f"has an operator {name} that is not read here", cure)
+        found = reader(self, given, options)
+        if found is None or options:
+            refuse(f"uses {name} ({node.name or node.output[0]}) in a way that is not read", cure)
+        self._known[node.output[0]] = found
 
     # Operators around the trees. Each takes what it reads of its attributes out of `options`, and
     # returns nothing if that is not understood.
@@ -325,33 +297,22 @@ class _Graph:
         if one.rounds_scores or other.rounds_scores:
             return None
         return replace(
-            one,
-            trees=one.trees + other.trees,
-            base=one.base + other.base,
-            single=one.single or other.single,
-            steps=max(one.steps, other.steps),
-        )
+            one, trees=one.trees + other.trees, base=one.base + other.base,
+            single=one.single or other.single, steps=max(one.steps, other.steps),
+        )  # fmt: skip
 
     def _scale(self, kind: str, given: list[_Value], options: dict[str, Any]) -> _Value | None:
         value, factor = given if len(given) == 2 else (None, None)
         if isinstance(value, np.ndarray) and kind == "Mul":
             value, factor = factor, value
-        if (
-            isinstance(value, _Sum)
-            and isinstance(factor, np.ndarray)
-            and factor.tolist() in (1, [1])
-        ):
-            return value  # onnxmltools multiplies LightGBM's probabilities by 1, which is exact
-        if not isinstance(value, _Sum) or not isinstance(factor, np.ndarray) or value.pair:
+        if not isinstance(value, _Sum) or not isinstance(factor, np.ndarray):
             return None
+        if factor.tolist() in (1, [1]):
+            return value  # onnxmltools multiplies LightGBM's probabilities by 1, which is exact
         row = _row(factor, len(value.base))
-        if (
-            row is None
-            or not np.isfinite(row).all()
-            or (row == 0).any()
-            or value.steps
-            or value.rounds_scores
-        ):
+        if row is None or not np.isfinite(row).all() or (row == 0).any():
+            return None
+        if value.pair or value.steps or value.rounds_scores:
             return None
         if value.link == "exp" and kind == "Mul" and (row > 0).all():
             return replace(value, base=value.base + np.log(row), steps=1)
@@ -381,14 +342,10 @@ class _Graph:
         trees = write_nodes(raw, columns.places, columns.double, columns.rounded)
         single = not columns.double
         made = _Sum(
-            (trees,),
-            raw.base,
-            columns,
-            single,
+            (trees,), raw.base, columns, single,
             rounds_scores=columns.double and node.op_type != "TreeEnsemble",
-            divisor=raw.count if raw.aggregate == "AVERAGE" else 1,
-            link=_LINKS[raw.post],
-        )
+            divisor=raw.count if raw.aggregate == "AVERAGE" else 1, link=_LINKS[raw.post],
+        )  # fmt: skip
         if raw.names:
             return self._classifier(raw, made)
         size = trees.values.shape[1]
@@ -446,45 +403,20 @@ class _Graph:
     def _refuse_unscored(self, trees: Nodes, raw: Raw) -> None:
         """Refuse labels that are left out where no leaf scores them, unless they lose anyway."""
         written = [raw.writes(each) for each in range(len(raw.names))]
-        ends = np.flatnonzero(trees.feature < 0)
-        tree = np.searchsorted(trees.roots, ends, side="right") - 1
-        positive = np.ones(len(trees.roots) - 1, bool)
-        np.logical_and.at(positive, tree, trees.values.max(axis=1) > 0)
-        loses = bool((raw.weights >= 0).all() and positive.any())
+        least = -greatest(trees.roots, trees.feature, -trees.values.max(axis=1))
+        loses = (raw.weights >= 0).all() and (least > 0).any()
         if not all(written) and not loses:
             refuse("has leaves without a score for some label")
 
 
-def _greatest(scores: _Sum) -> float:
-    """Return a bound of the magnitude of all scores."""
-    most = np.abs(scores.base)
-    for nodes in scores.trees:
-        leaf = np.concatenate(([0], np.cumsum(nodes.feature < 0)))[nodes.roots[:-1]]
-        most = most + np.maximum.reduceat(np.abs(nodes.values), leaf).sum(axis=0)
-    return float(most.max()) * (1.0 + 2.0**-20) + 2.0**-120
-
-
 def _join(parts: Sequence[Nodes]) -> Nodes:
     """Return trees one after another."""
-    nodes, leaves, roots = 0, 0, [np.zeros(1, np.int64)]
-    left, right = [], []
-    for each in parts:
-        inner = each.feature >= 0
-        left.append(each.left + np.where(inner, nodes, leaves))
-        right.append(each.right + np.where(inner, nodes, 0))
-        roots.append(each.roots[1:] + nodes)
-        nodes, leaves = nodes + len(each.feature), leaves + len(each.values)
+    roots, left, right = chain_nodes(parts)
     together = {
         name: np.concatenate([getattr(each, name) for each in parts])
         for name in ("feature", "threshold", "missing_left", "set", "values")
     }
-    return Nodes(
-        np.concatenate(roots),
-        left=np.concatenate(left),
-        right=np.concatenate(right),
-        sets=parts[0].sets,
-        **together,
-    )
+    return Nodes(roots, left=left, right=right, sets=parts[0].sets, **together)
 
 
 def _constant(tensor: TensorProto) -> NDArray[Any]:
@@ -509,11 +441,7 @@ def _options(node: onnx.NodeProto) -> dict[str, Any]:
 def _row(constant: NDArray[Any], size: int) -> Floats | None:
     """Return a constant as one number a score; None if it has another shape."""
     numeric = constant.dtype in (np.float32, np.float64) and constant.ndim <= 2
-    if (
-        not numeric
-        or constant.size not in (1, size)
-        or (constant.ndim and constant.shape[-1] not in (1, size))
-    ):
+    if not numeric or not {constant.size, *constant.shape[-1:]} <= {1, size}:
         return None
     return np.broadcast_to(constant.reshape(-1).astype(np.float64), (size,)).copy()
 

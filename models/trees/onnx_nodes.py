@@ -141,19 +141,20 @@ def read_nodes(options: dict[str, Any], double: bool) -> Raw:
         left[at] if left[at] == right[at] and left_leaf[at] and right_leaf[at] else int(at)
         for at in roots
     ]
-    sets = _split_at_nan(members.astype(np.float64))
+    # Sets are separated by NaN.
+    parts = np.split(members.astype(np.float64), np.flatnonzero(np.isnan(members)) + 1)
+    sets = [part[~np.isnan(part)].tolist() for part in parts]
     asks = [at for at, mode in enumerate(modes) if mode == "MEMBER"]
     if len(sets) < len(asks):
         refuse("has fewer sets than nodes that ask of one")
-    wanted_sets = {at: tuple(part) for at, part in zip(asks, sets, strict=False)}
-    single: dict[int, Sequence[float]] = {
+    asked: dict[int, Sequence[float]] = {
         at: (float(splits[at]),) for at, m in enumerate(modes) if m in ("EQ", "NEQ")
-    }
+    } | dict(zip(asks, sets, strict=False))
     return Raw(
         modes + ["LEAF"] * leaves, left + [-1] * leaves, right + [-1] * leaves,
         feature.tolist() + [0] * leaves, np.append(splits, np.zeros(leaves)),
         np.append(missing, np.zeros(leaves, bool)) if len(missing) else missing,
-        {**single, **wanted_sets}, starts, np.arange(count, count + leaves), ids,
+        asked, starts, np.arange(count, count + leaves), ids,
         weights.astype(np.float64), int(options.pop("n_targets", 0)), (),
         np.zeros(0), _POSTS[options.pop("post_transform", 0)],
         _AGGREGATES[options.pop("aggregate_function", 1)],
@@ -205,10 +206,7 @@ class Raw:
 
 
 def write_nodes(raw: Raw, places: Sequence[int], double: bool, rounded: bool) -> Nodes:
-    """Return a file's trees in preorder.
-
-    ``places`` numbers the columns that they read; empty if their number is unknown.
-    """
+    """Return trees in preorder; ``places`` numbers their columns, empty if unknown."""
     inner = np.array([mode != "LEAF" for mode in raw.modes])
     if raw.targets < 1 or (raw.target_ids < 0).any() or (raw.target_ids >= raw.targets).any():
         refuse("has leaves with scores that do not exist")
@@ -232,34 +230,27 @@ class _Writer:
 
     def __init__(self, raw: Raw, double: bool) -> None:
         self._raw, self._kind = raw, np.float64 if double else np.float32
-        self._feature, self._right = list[int](), list[int]()
-        self._threshold, self._leaf = list[float](), list[int]()
-        self._missing = list[bool]()
+        # Of each node the feature, threshold, whether a missing value goes left, and leaf.
+        self._nodes, self._right = list[tuple[int, float, bool, int]](), list[int]()
 
     def nodes(self, rows: Floats, places: Sequence[int], rounded: bool) -> Nodes:
         """Return the trees, whose leaves add some rows."""
         roots = [0]
         for root in self._raw.roots:
             self._write(root)
-            roots.append(len(self._feature))
-        feature, leaf = np.array(self._feature, np.int32), np.array(self._leaf, np.int64)
+            roots.append(len(self._nodes))
+        feature, threshold, missing, leaf = map(np.array, zip(*self._nodes, strict=True))
         inner, size = feature >= 0, len(feature)
         known = np.array(places or range(1 + max(0, int(feature.max()))), np.int32)
-        threshold = np.array(self._threshold)
         if rounded:
             early = np.where(np.isposinf(threshold), np.inf, before_rounding(threshold))
             threshold = np.where(inner, early, 0.0)
         return Nodes(
-            np.array(roots, np.int64),
-            np.where(inner, known[feature], np.int32(-1)),
-            threshold,
-            np.array(self._missing, bool),
-            np.full(size, -1, np.int32),
+            np.array(roots, np.int64), np.where(inner, known[feature], np.int32(-1)), threshold,
+            missing, np.full(size, -1, np.int32),
             np.where(inner, np.arange(1, size + 1), np.cumsum(~inner) - 1),
-            np.array(self._right, np.int64),
-            np.zeros((0, 1), bool),
-            rows[leaf[~inner]],
-        )
+            np.array(self._right, np.int64), np.zeros((0, 1), bool), rows[leaf[~inner]],
+        )  # fmt: skip
 
     def _write(self, root: int) -> None:
         """Append a tree; one that is shared by several nodes is written for each."""
@@ -268,26 +259,20 @@ class _Writer:
         waiting: list[tuple[int | _Question, int, int]] = [(root, 0, -1)]
         while waiting:
             what, depth, parent = waiting.pop()
-            here = len(self._feature)
+            here = len(self._nodes)
+            self._right.append(0)
             if parent >= 0:
                 self._right[parent] = here
             if here > _LARGEST or depth > _DEEPEST:
                 refuse("has trees that are too large or deep", "train smaller ones")
             if isinstance(what, int) and modes[what] == "LEAF":
-                self._append(-1, 0.0, False, what)
+                self._nodes.append((-1, 0.0, False, what))
                 continue
             question = self._question(what) if isinstance(what, int) else what
             threshold, missing, yes, no, feature = question
-            self._append(feature, threshold, missing, -1)
+            self._nodes.append((feature, threshold, missing, -1))
             waiting.append((no, depth + 1, here))
             waiting.append((yes, depth + 1, -1))
-
-    def _append(self, feature: int, threshold: float, missing: bool, leaf: int) -> None:
-        self._feature.append(feature)
-        self._threshold.append(threshold)
-        self._missing.append(missing)
-        self._right.append(0)
-        self._leaf.append(leaf)
 
     def _question(self, at: int) -> _Question:
         """Return a node's threshold, where a missing value goes, both children and the feature."""
@@ -305,21 +290,17 @@ class _Writer:
         if mode == "NEQ":
             # A missing value differs from every number.
             yes, no, missing = no, yes, False
-        while mode == "EQ" and self._continues(no, at):
+        # A node that asks the same of a further number is joined.
+        asked = "EQ", feature, yes
+        while mode == "EQ" and (raw.modes[no], raw.feature[no], raw.yes[no]) == asked:
             if bool(len(raw.missing) and raw.missing[no]) != missing:
                 refuse("sends missing values both ways at questions that onnxruntime joins")
             members |= set(raw.members[no])
             no = raw.no[no]
-        return self._member(self._pieces(sorted(members), mode), missing, yes, no, feature)
-
-    def _continues(self, at: int, before: int) -> bool:
-        """Return whether a node asks the same as another one, of a further number."""
-        raw = self._raw
-        return (
-            raw.modes[at] == "EQ"
-            and raw.feature[at] == raw.feature[before]
-            and raw.yes[at] == raw.yes[before]
-        )
+        rest: Any = no
+        for before, last in reversed(self._pieces(sorted(members), mode)):
+            rest = (before, not missing, no, (last, missing, yes, rest, feature), feature)
+        return rest  # type: ignore[no-any-return]
 
     def _pieces(self, members: list[float], mode: str) -> list[tuple[float, float]]:
         """Return intervals: the number before each, and its last one."""
@@ -331,22 +312,10 @@ class _Writer:
         if any(each != int(each) or abs(each) > _WHOLE for each in members):
             refuse("asks for members that are no whole numbers up to 2 ** 23")
         return [
-            (
-                self._below(each) if each > 0 else each - 1,
-                self._below(each + 1) if each >= 0 else each,
-            )
+            (self._below(each) if each > 0 else each - 1,
+             self._below(each + 1) if each >= 0 else each)
             for each in members
-        ]
-
-    def _member(
-        self, pieces: list[tuple[float, float]], missing: bool, yes: int, no: int, feature: int
-    ) -> _Question:
-        """Return questions that find out whether a number is in one of some intervals."""
-        rest: Any = no
-        for before, last in reversed(pieces):
-            inside = (last, missing, yes, rest, feature)
-            rest = (before, not missing, no, inside, feature)
-        return rest  # type: ignore[no-any-return]
+        ]  # fmt: skip
 
     def _below(self, threshold: float) -> float:
         """Return the number before one, of the type that the trees compare in."""
@@ -359,14 +328,3 @@ class _Writer:
 def as_text(value: Any) -> str:
     """Return a string of an attribute."""
     return value.decode() if isinstance(value, bytes) else str(value)
-
-
-def _split_at_nan(values: Floats) -> list[list[float]]:
-    """Return the sets that are separated by NaN."""
-    found: list[list[float]] = [[]]
-    for each in values.tolist():
-        if np.isnan(each):
-            found.append([])
-        else:
-            found[-1].append(each)
-    return found

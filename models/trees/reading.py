@@ -15,37 +15,18 @@ from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.trees import Ensemble
 from leaveout.models.trees import catboost, ebm, files, lightgbm, sklearn, xgboost
 
-_ABSENT = msgspec.Raw()
 _UBJ = (b"{L", b"{i", b"{U", b"{l", b"{I")
 
 
-class _Keys(msgspec.Struct):
-    """What tells the libraries' JSON files apart."""
-
-    learner: msgspec.Raw = _ABSENT
-    ebm: msgspec.Raw = _ABSENT
-    oblivious_trees: msgspec.Raw = _ABSENT
-    scale_and_bias: msgspec.Raw = _ABSENT
+_JSON: dict[str, Callable[[bytes], Ensemble]] = {
+    "learner": xgboost.read_json, "ebm": ebm.read_json, "oblivious_trees": catboost.read_json,
+    "scale_and_bias": catboost.read_json,
+}  # fmt: skip
+"""What tells the libraries' JSON files apart."""
 
 
 def read_trees(path: str | Path) -> Ensemble:
-    """Read a file of trees.
-
-    Parameters
-    ----------
-    path : str or Path
-        XGBoost's JSON or UBJSON, LightGBM's text, CatBoost's JSON, an EBM's JSON, ONNX, or what
-        `write_trees` wrote.
-
-    Returns
-    -------
-    Ensemble
-
-    Raises
-    ------
-    TreesError
-        If the file is damaged, or something in it is not understood.
-    """
+    """Read a file of XGBoost, LightGBM, CatBoost, interpret, ONNX, or of `write_trees`."""
     path = Path(path)
     try:
         data = read_whole(path, MODEL)
@@ -67,22 +48,7 @@ def is_library_text(data: bytes) -> bool:
 
 
 def of_model(model: Any) -> Ensemble:
-    """Return the trees of a fitted model; its library is asked, and never imported.
-
-    Parameters
-    ----------
-    model : object
-        Of XGBoost, LightGBM, CatBoost, scikit-learn or interpret.
-
-    Returns
-    -------
-    Ensemble
-
-    Raises
-    ------
-    TreesError
-        If the model is of another library, or something in it is not understood.
-    """
+    """Return the trees of a fitted model; its library is asked, and never imported."""
     library = type(model).__module__.partition(".")[0]
     if library not in _LIBRARIES or library not in sys.modules:
         raise TreesError(
@@ -113,13 +79,10 @@ def _reader(data: bytes) -> Callable[[bytes], Ensemble]:
     if data[:2] in _UBJ:
         return xgboost.read_ubj
     if data.lstrip()[:1] == b"{":
-        keys = msgspec.json.decode(data, type=_Keys)
-        if bytes(keys.learner):
-            return xgboost.read_json
-        if bytes(keys.ebm):
-            return ebm.read_json
-        if bytes(keys.oblivious_trees) or bytes(keys.scale_and_bias):
-            return catboost.read_json
+        keys = msgspec.json.decode(data, type=dict[str, msgspec.Raw])
+        for key, read in _JSON.items():
+            if key in keys:
+                return read
     if data.startswith(lightgbm.START):
         return lightgbm.read_text
     if b"TreeEnsemble" in data and b"ai.onnx.ml" in data:

@@ -59,19 +59,11 @@ def _of_mean(model: Any, estimators: list[Any], *, ordered: bool) -> Ensemble:
               for each in estimators]  # fmt: skip
     trees = [_binary(each.tree_, value) for each, value in zip(estimators, values, strict=True)]
     scores = values[0].shape[1]
-    return Ensemble(
-        assemble(trees, Sets(), scores, model.n_features_in_),
-        np.zeros(scores),
-        label_names(model.classes_, scores) if classifies else (),
-        model.n_features_in_,
-        _names(model),
-        divisor=len(trees),
-        ordered=ordered,
-        # A single label is the first, and its share is 1.
-        center=2.0 if classifies and scores == 1 else 0.0,
-        rounds_inputs=True,
-        source=f"scikit-learn {type(model).__name__}",
-    )
+    # A single label is the first, and its share is 1.
+    return _ensemble(
+        model, trees, Sets(), np.zeros(scores), scores, divisor=len(trees), ordered=ordered,
+        center=2.0 if classifies and scores == 1 else 0.0, rounds_inputs=True,
+    )  # fmt: skip
 
 
 def _of_boosting(model: Any) -> Ensemble:
@@ -87,19 +79,11 @@ def _of_boosting(model: Any) -> Ensemble:
         for stage in model.estimators_
         for score, each in enumerate(stage)
     ]
-    classifies = hasattr(model, "classes_")
-    link = "softmax" if len(base) > 1 else "sigmoid" if classifies else "identity"
-    return Ensemble(
-        assemble(trees, Sets(), len(base), model.n_features_in_),
-        np.asarray(base, np.float64),
-        label_names(model.classes_, max(2, len(base))) if classifies else (),
-        model.n_features_in_,
-        _names(model),
-        link=link,
-        # The second label is answered at 0, too.
-        center=_BELOW_ZERO if link == "sigmoid" else 0.0,
-        rounds_inputs=True,
-        source=f"scikit-learn {type(model).__name__}",
+    link = "softmax" if len(base) > 1 else "sigmoid" if hasattr(model, "classes_") else "identity"
+    # With one score the second label is answered at 0, too.
+    center = _BELOW_ZERO if link == "sigmoid" else 0.0
+    return _ensemble(
+        model, trees, Sets(), base, max(2, len(base)), link=link, center=center, rounds_inputs=True
     )
 
 
@@ -108,13 +92,10 @@ def _binary(tree: Any, values: Floats, score: int = 0) -> Tree:
     return Tree(
         np.where(leaf, -1, tree.feature).astype(np.int64),
         before_rounding(np.where(leaf, 0.0, tree.threshold)),
-        np.asarray(tree.missing_go_to_left) != 0,
-        np.full(len(leaf), -1, np.int64),
-        tree.children_left.astype(np.int64),
-        tree.children_right.astype(np.int64),
-        np.asarray(values, np.float64),
-        score,
-    )
+        np.asarray(tree.missing_go_to_left) != 0, np.full(len(leaf), -1, np.int64),
+        tree.children_left.astype(np.int64), tree.children_right.astype(np.int64),
+        np.asarray(values, np.float64), score,
+    )  # fmt: skip
 
 
 def _of_histograms(model: Any) -> Ensemble:
@@ -135,20 +116,12 @@ def _of_histograms(model: Any) -> Ensemble:
         for stage in model._predictors
         for score, each in enumerate(stage)
     ]
-    classifies = hasattr(model, "classes_")
     link = type(model._loss.link).__name__
     need(link in _LINKS, f"has the link {link!r}; fit it with another loss")
-    scores = base.size
-    return Ensemble(
-        assemble(trees, sets, scores, features),
-        base.reshape(-1).copy(),
-        label_names(model.classes_, max(2, scores)) if classifies else (),
-        features,
-        _names(model),
-        link=_LINKS[link],
+    return _ensemble(
+        model, trees, sets, base.reshape(-1), max(2, base.size), link=_LINKS[link],
         whole_categories=True,
-        source=f"scikit-learn {type(model).__name__}",
-    )
+    )  # fmt: skip
 
 
 def _category_numbers(values: Any) -> NDArray[np.int64]:
@@ -179,15 +152,18 @@ def _histogram(
         asks[node] = sets.add(known[side], left=not missing_left[node])
     return Tree(
         np.where(leaf, -1, order[np.where(leaf, 0, nodes["feature_idx"])]),
-        np.where(asks >= 0, 0.0, nodes["num_threshold"]),
-        missing_left,
-        asks,
-        nodes["left"].astype(np.int64),
-        nodes["right"].astype(np.int64),
-        nodes["value"].astype(np.float64),
-        score,
-    )
+        np.where(asks >= 0, 0.0, nodes["num_threshold"]), missing_left, asks,
+        nodes["left"].astype(np.int64), nodes["right"].astype(np.int64),
+        nodes["value"].astype(np.float64), score,
+    )  # fmt: skip
 
 
-def _names(model: Any) -> tuple[str, ...]:
-    return tuple(map(str, getattr(model, "feature_names_in_", ())))
+def _ensemble(
+    model: Any, trees: list[Tree], sets: Sets, base: Any, labels: int, **more: Any
+) -> Ensemble:
+    return Ensemble(
+        assemble(trees, sets, len(base), model.n_features_in_), np.array(base, np.float64),
+        label_names(model.classes_, labels) if hasattr(model, "classes_") else (),
+        model.n_features_in_, tuple(map(str, getattr(model, "feature_names_in_", ()))),
+        source=f"scikit-learn {type(model).__name__}", **more,
+    )  # fmt: skip

@@ -52,6 +52,13 @@ _CURES = {
     "survival:": "survival times are not supported; train a regression",
 }
 
+_OBJECTIVE = {
+    "name", "reg_loss_param", "softmax_multiclass_param", "poisson_regression_param",
+    "tweedie_regression_param", "pseudo_huber_param", "quantile_loss_param",
+    "expectile_loss_param", "lambdarank_param", "lambda_rank_param", "aft_loss_param",
+}  # fmt: skip
+"""The objective; its parameters matter in training alone."""
+
 _Flags = list[bool | int]
 
 
@@ -111,26 +118,10 @@ class _Parameters(msgspec.Struct, forbid_unknown_fields=True):
     boost_from_average: str = "0"
 
 
-class _Objective(msgspec.Struct, forbid_unknown_fields=True):
-    """The objective; its parameters matter in training alone."""
-
-    name: str
-    reg_loss_param: Any = None
-    softmax_multiclass_param: Any = None
-    poisson_regression_param: Any = None
-    tweedie_regression_param: Any = None
-    pseudo_huber_param: Any = None
-    quantile_loss_param: Any = None
-    expectile_loss_param: Any = None
-    lambdarank_param: Any = None
-    lambda_rank_param: Any = None
-    aft_loss_param: Any = None
-
-
 class _Learner(msgspec.Struct, forbid_unknown_fields=True):
     gradient_booster: dict[str, Any]
     learner_model_param: _Parameters
-    objective: _Objective
+    objective: dict[str, Any]
     attributes: dict[str, str] = {}
     feature_names: list[str] = []
     feature_types: list[str] = []
@@ -172,7 +163,9 @@ def _read(found: Any, rounds: int | None = None, *, all_rounds: bool) -> Ensembl
     need((1, 6) <= model.version[:2] < (4, 0), f"XGBoost {version} wrote it, but versions 1.6 to 3 "
          "are read; load it in one of those and save it again")  # fmt: skip
     learner = model.learner
-    param, objective = learner.learner_model_param, learner.objective.name
+    param, objective = learner.learner_model_param, str(learner.objective.get("name"))
+    unknown = sorted({*learner.objective} - _OBJECTIVE)
+    need(not unknown, f"the objective has {unknown[:1]}, which is not understood")
     if objective not in _LINKS:
         cures = [cure for name, cure in _CURES.items() if objective.startswith(name)]
         cure = cures[0] if cures else f"train with one of {', '.join(sorted(_LINKS))}"
@@ -181,8 +174,7 @@ def _read(found: Any, rounds: int | None = None, *, all_rounds: bool) -> Ensembl
     weights = [1.0] * len(booster.trees) if drops is None else drops
     features = whole(param.num_feature, "num_feature")
     classes, targets = whole(param.num_class, "num_class"), whole(param.num_target, "num_target")
-    softmax = objective.startswith("multi:")
-    binary = objective.startswith("binary:")
+    softmax, binary = objective.startswith("multi:"), objective.startswith("binary:")
     need(softmax != (classes < 2) and not (softmax and targets > 1) and targets > 0,
          f"num_class {classes} and num_target {targets} do not fit {objective}")  # fmt: skip
     need(not binary or targets == 1, f"num_target is {targets}: train one model for each label")
@@ -198,19 +190,12 @@ def _read(found: Any, rounds: int | None = None, *, all_rounds: bool) -> Ensembl
     labels = classes if softmax else 2 if binary else 0
     base = _base(param.base_score, scores, _LINKS[objective])
     return Ensemble(
-        nodes,
-        base,
-        tuple(map(str, range(labels))),
-        features,
-        tuple(names),
-        single=True,
-        ordered=drops is None,
-        slack=0.0 if drops is None else _slack(nodes, base, weights[:count]),
+        nodes, base, tuple(map(str, range(labels))), features, tuple(names), single=True,
+        ordered=drops is None, slack=0.0 if drops is None else _slack(nodes, base, weights[:count]),
         link=_LINKS[objective],
-        tie=_TIE if objective in ("binary:logistic", "multi:softprob") else 0.0,
-        rounds_inputs=True,
+        tie=_TIE if objective in ("binary:logistic", "multi:softprob") else 0.0, rounds_inputs=True,
         source=f"XGBoost {version} ({objective})",
-    )
+    )  # fmt: skip
 
 
 def _booster(found: dict[str, Any]) -> tuple[_Trees, list[float] | None]:
@@ -283,14 +268,9 @@ def _tree(tree: _Tree, score: int, weight: float, sets: Sets) -> Tree:
     threshold = before_rounding(before(values).astype(np.float64))
     return Tree(
         np.where(leaf, -1, np.array(tree.split_indices, np.int64)),
-        np.where(asks >= 0, 0.0, threshold),
-        np.array(tree.default_left, np.int64) != 0,
-        asks,
-        left,
-        right,
-        weighed.astype(np.float64),
-        score,
-    )
+        np.where(asks >= 0, 0.0, threshold), np.array(tree.default_left, np.int64) != 0, asks, left,
+        right, weighed.astype(np.float64), score,
+    )  # fmt: skip
 
 
 def _base(text: str, scores: int, link: str) -> Floats:
@@ -302,18 +282,14 @@ def _base(text: str, scores: int, link: str) -> Floats:
         least, most = {"sigmoid": (0, 1), "exp": (0, np.inf)}.get(link, (-np.inf, np.inf))
         expect((base > least) & (base < most), f"expected numbers between {least} and {most}")
     if link == "sigmoid":
-        one = np.float32(1)
-        base = np.array([-_logarithm(each) for each in one / base - one], np.float32)
+        base = np.array([-_logarithm(each) for each in np.float32(1) / base - 1], np.float32)
     if link == "exp":
         base = np.array([_logarithm(each) for each in base], np.float32)
     return np.broadcast_to(base.astype(np.float64), (scores,)).copy()
 
 
 def _slack(nodes: Nodes, base: Floats, weights: list[float]) -> float:
-    """Return what `inplace_predict` may err with dart: it adds (base + leaf - base) weight.
-
-    The sum, the difference and the product round once each.
-    """
+    """Return what dart's `inplace_predict` may err: (base + leaf - base) weight, thrice rounded."""
     leaves = float(np.abs(nodes.values).max()) * len(weights)
     return float(2.0**-22 * (np.abs(weights).sum() * np.abs(base).max() + leaves) + 2.0**-120)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from leaveout.specs.table.networks import same_kind
 from leaveout.specs.table.signatures import Function, Parameter
 from leaveout.specs.types import (
     AUDIT,
@@ -16,6 +19,7 @@ from leaveout.specs.types import (
     RECORDS,
     SHARDED,
     TEXT,
+    TREES,
 )
 
 _PATH = (Parameter("path", (TEXT,)),)
@@ -138,14 +142,16 @@ FUNCTIONS: tuple[Function, ...] = (
     Function(
         "same_function",
         (
-            Parameter("forest", (FOREST,)),
-            Parameter("other", (FOREST,)),
+            Parameter("forest", (FOREST, TREES)),
+            Parameter("other", (FOREST, TREES)),
             Parameter("inputs", (INPUTS,)),
         ),
         BOOLEAN,
-        "Whether two forests give every input of a set the same label.",
+        "Whether two forests give every input of a set the same label, or two tree ensembles the "
+        "same scores.",
         'same_function(T, forest("other.npz"), box(0, 1))',
-        words="{forest} and {other} give every input of {inputs} the same label",
+        partial(same_kind, "same_function", "forest"),
+        words="{forest} and {other} give every input of {inputs} the same answer",
     ),
     Function(
         "audit",

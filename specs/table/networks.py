@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from leaveout.specs.table.signatures import Bound, Function, Parameter, Types
 from leaveout.specs.text.expressions import Number
@@ -36,12 +37,11 @@ def _score(given: Bound, types: Types) -> str | None:
     return _whole_label(given, types)
 
 
-def _same_kind(given: Bound, types: Types) -> str | None:
-    if types["network"] == types["other"]:
-        return None
-    return f"difference compares models of one kind, not {types['network'].human} and " + (
-        types["other"].human
-    )
+def same_kind(function: str, one: str, given: Bound, types: Types) -> str | None:
+    """Return why a function does not compare two models, if they are of two kinds."""
+    first, second = types[one], types["other"]
+    wrong = f"{function} compares models of one kind, not {first.human} and {second.human}"
+    return None if first == second else wrong
 
 
 def _score_in_words(given: Mapping[str, str]) -> str:
@@ -133,7 +133,7 @@ FUNCTIONS: tuple[Function, ...] = (
         "The largest absolute difference, over all labels, of the scores of two models of one "
         "kind.",
         "difference(N, M, x) <= 0.1",
-        _same_kind,
+        partial(same_kind, "difference", "network"),
         words="the largest difference between the scores of {network} and {other} at {point}",
     ),
 )

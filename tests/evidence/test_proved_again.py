@@ -474,9 +474,12 @@ def refuted(attested) -> Attested:
         ("scores", lambda e: e["scores"].update({"M(x)": e["scores"]["N(x)"]})),
         ("label", lambda e: e["labels"].update({"N(x)": 1 - e["labels"]["N(x)"]})),
         ("labels", lambda e: e.update(labels={})),
+        ("words", lambda e: e.update(words=e["words"].replace("answers 1", "answers 0") + " ")),
+        ("words", lambda e: e.update(words="")),
+        ("label_names", lambda e: e.update(label_names=["cat", "dog"])),
     ],
 )
-def test_scores_and_labels_of_an_example_are_those_of_the_network(refuted, capsys, what, change):
+def test_what_an_example_tells_is_what_the_network_does(refuted, capsys, what, change):
     assert refuted.check() == 0
     capsys.readouterr()
     _lie(refuted, lambda result: change(result["results"][0]["example"]))

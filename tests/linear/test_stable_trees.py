@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from leaveout.errors import LinearError
+from leaveout.kernel.trees import first_leaves
 from leaveout.models.linear.family import bound_members, centre
 from leaveout.models.linear.folder import delete_rows
 from leaveout.models.linear.training import train_linear
@@ -33,7 +34,7 @@ def test_columns_are_leaves_and_score_of_trees_that_other_rows_chose(tmp_path):
     booster = lightgbm.Booster(model_str=content.decode())
     kept = plain[folder.model.names]
     leaves, X = booster.predict(kept, pred_leaf=True), folder.model.X
-    first = trees.first_leaves()
+    first = first_leaves(trees.nodes.roots, trees.nodes.feature)
     assert X.shape == (240, first[-1] + 1) and np.all(X[:, :-1].sum(axis=1) == 6)
     for k in range(6):
         own = X[:, first[k] : first[k + 1]]

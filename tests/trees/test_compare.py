@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from fractions import Fraction
 
 import lightgbm
 import numpy as np
@@ -24,6 +25,8 @@ from typer.testing import CliRunner
 import leaveout
 from leaveout.bab.forests import tree_comparison
 from leaveout.errors import LeaveoutError, TreesError
+from leaveout.kernel.trees import Ensemble
+from leaveout.models.trees.assemble import Sets, Tree, assemble
 from leaveout.models.trees.reading import of_model
 from leaveout.verifier import compare as comparing
 from leaveout.verifier.cli.app import app
@@ -79,6 +82,53 @@ def test_every_answer_is_that_of_all_cells(monkeypatch, batch):
         else:
             unknown += 1
     assert unknown <= 1
+
+
+@pytest.mark.parametrize("batch", range(4))
+def test_a_tolerance_that_is_the_largest_difference_is_decided(monkeypatch, batch):
+    monkeypatch.setattr(comparing, "_read", lambda each: each)
+    monkeypatch.setattr(comparing, "replay", lambda *given: None)
+    for seed in range(25 * batch, 25 * batch + 25):
+        rng = np.random.default_rng(seed)
+        one = random_ensemble(rng, trees=int(rng.integers(1, 4)), depth=2)
+        one = replace(one, ordered=True, single=bool(rng.integers(2)))
+        other = spoil(rng, one, str(rng.choice(("leaf", "up", "missing", "swap", "base"))))
+        cells = all_cells(one, other, single=True)
+        scores = (map(Fraction, each.scores(cells)[:, 0].tolist()) for each in (one, other))
+        exact = max(abs(a - b) for a, b in zip(*scores))
+        largest = float(exact)
+        if largest < exact:  # the difference of two float64 scores can itself be rounded
+            largest = float(np.nextafter(largest, np.inf))
+        found = compare(one, other, inputs="float32", tolerance=largest)
+        assert found.verdict == "proved"
+        assert found.difference <= largest
+        if largest == exact > 0:
+            below = float(np.nextafter(largest, 0.0))
+            assert compare(one, other, inputs="float32", tolerance=below).verdict == "refuted"
+
+
+def chain(depth, *, changed=-1):
+    """Return one tree of two features that is a path of questions; one leaf may have 0.25 more."""
+    size = 2 * depth + 1
+    at, leaf = np.arange(size), np.arange(size) % 2 == 1
+    leaf[-1] = True
+    values = np.random.default_rng(0).normal(size=size) + 0.25 * (at == changed)
+    tree = Tree(
+        np.where(leaf, -1, at // 2 % 2), np.where(leaf, 0.0, -1.0 * at), np.zeros(size, bool),
+        np.full(size, -1), np.where(leaf, 0, at + 2), np.where(leaf, 0, at + 1), values,
+    )  # fmt: skip
+    return Ensemble(assemble([tree], Sets(), 1, 2), np.zeros(1), (), 2)
+
+
+def test_trees_of_a_thousand_levels_are_compared(monkeypatch):
+    monkeypatch.setattr(comparing, "_read", lambda each: each)
+    monkeypatch.setattr(comparing, "replay", lambda *given: None)
+    one, other = chain(1000), chain(1000, changed=1501)
+    assert compare(one, chain(1000)).verdict == "proved"
+    found = compare(one, other)
+    assert found.verdict == "refuted"
+    assert found.example.difference == pytest.approx(0.25)
+    assert compare(one, other, tolerance=0.3).verdict == "proved"
 
 
 def test_a_bound_holds_where_pairs_of_trees_have_no_room(monkeypatch):

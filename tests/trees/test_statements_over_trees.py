@@ -147,6 +147,34 @@ def test_the_kernel_refuses_positions_that_repeat(what):
         claim.check(proof)
 
 
+@pytest.mark.parametrize(
+    ("left", "claim", "upper"),
+    [
+        # A score of exactly 0 is answered with the first label.
+        (0.0, "find b: least d such that forall x in X: confidence(T, x) > d => "
+         "label(S, x) == label(T, x)", None),
+        (0.0, "guarantee b: forall x in X: label(S, x) == label(T, x)", None),
+        (0.0, "find b: least d such that forall x in X: score(S, x) - score(T, x) <= d", 1.0),
+        (-1.0, "find b: least d such that forall x in X: difference(T, S, x) <= d", 0.0),
+        (-0.75, "guarantee b: forall x in X: difference(T, S, x) <= 0.25", None),
+    ],
+)  # fmt: skip
+def test_exact_ties_are_decided_and_certified(tmp_path, left, claim, upper):
+    for name, least in (("one", -1.0), ("other", left)):
+        write_trees(step(least, 1.0, labels=("a", "b")), tmp_path / f"{name}.npz")
+    (tmp_path / "s.spec").write_text(
+        f'let T = trees("one.npz")\nlet S = trees("other.npz")\nlet X = box(0, 1)\n{claim}\n'
+    )
+    (result,) = verify(tmp_path / "s.spec", certificate=tmp_path / "c.npz").results
+    (checked,) = check(tmp_path / "c.npz")
+    assert result.verdict == "proved"
+    if upper is None:
+        assert result.upper is None
+    else:
+        assert result.upper == pytest.approx(upper, abs=1e-12)
+        assert checked.upper == pytest.approx(upper, abs=1e-8)
+
+
 def test_a_difference_of_two_models_is_certified(tmp_path):
     """Its first case is about the first label, whose score is constant."""
     for name, right in (("one", 1.0), ("other", 2.0)):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import HistGradientBoostingRegressor
 from typer.testing import CliRunner
@@ -15,7 +17,10 @@ from leaveout.errors import SpecError
 from leaveout.models.trees.files import write_trees
 from leaveout.models.trees.reading import of_model
 from leaveout.verifier import verify
-from leaveout.verifier.cli.app import app
+from leaveout.verifier.cli.app import app, run
+from leaveout.verifier.evidence.signing import make_keys
+
+from support.attested import Attested, refused
 
 RISING = "forall x in X, y in X: same_except(x, y, at = 0) and feature(x, 0) <= feature(y, 0) => "
 SPEC = f"""
@@ -77,10 +82,10 @@ def test_what_holds_is_proved_and_what_does_not_is_refuted(folder):
 
 
 def test_evidence_of_trees_is_proved_again(folder, tmp_path):
-    run = CliRunner().invoke(
+    made = CliRunner().invoke(
         app, ["verify", str(folder / "claims.spec"), "--evidence", str(tmp_path / "evidence")]
     )
-    assert run.exit_code == 1, run.output
+    assert made.exit_code == 1, made.output
     check = CliRunner().invoke(app, ["check", str(tmp_path / "evidence"), "--files", str(folder)])
     assert check.exit_code == 0, check.output
     assert "6 of 6 results proved again" in check.output
@@ -128,6 +133,51 @@ def test_a_witness_of_many_features_is_told_by_those_that_decide(tmp_path):
         for feature, text in known[name].items():
             told[row, int(feature.removeprefix("feature "))] = np.float32(text)
     assert model.predict(told).tolist() == [shown.labels["T(x)"], shown.labels["T(y)"]]
+
+
+@pytest.fixture(scope="module")
+def sealed(tmp_path_factory) -> Attested:
+    """Return signed evidence of a model of named columns, whose claim is refuted."""
+    made = tmp_path_factory.mktemp("sealed")
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(300, 3)), columns=["age", "dose", "height"])
+    model = XGBClassifier(n_estimators=4, max_depth=2, n_jobs=1)
+    model.fit(rows, rows["age"] + rows["dose"] > 0).save_model(made / "model.json")
+    (made / "s.spec").write_text(
+        'let T = trees("model.json")\nlet X = missing(box(-1, 1), at = 2)\n'
+        "guarantee g: forall x in X: label(T, x) == 1\n"
+    )
+    make_keys(made / "me")
+    with contextlib.chdir(made):
+        assert run(["verify", "s.spec", "--evidence", "proof", "--key", "me.key"]) == 1
+    return Attested(made)
+
+
+@pytest.mark.parametrize(
+    ("what", "change"),
+    [
+        ("words", lambda e: e.update(words=e["words"].replace("age", "income"))),
+        ("words", lambda e: e.update(words=re.sub(r"dose = \S+,", "dose = 0.5,", e["words"]))),
+        ("words", lambda e: e.update(words="")),
+        ("features", lambda e: e.update(features=["age", "income", "height"])),
+        ("scores", lambda e: e["scores"].update({"T(x)": [0.0, -0.5]})),
+        ("labels", lambda e: e.update(labels={})),
+        ("facts", lambda e: e.update(facts={"cause": "age"})),
+    ],
+)
+def test_what_an_example_tells_is_what_the_trees_do(sealed, capsys, monkeypatch, what, change):
+    monkeypatch.chdir(sealed.folder)
+    result = sealed.proof / "result.json"
+    kept = result.read_bytes()
+    assert sealed.check() == 0
+    capsys.readouterr()
+    try:
+        sealed.reseal(lambda told: change(told["results"][0]["example"]))
+        assert result.read_bytes() != kept
+        assert f"has {what}" in refused(sealed, capsys)
+    finally:
+        result.write_bytes(kept)
+        sealed.reseal()
 
 
 @pytest.mark.parametrize(

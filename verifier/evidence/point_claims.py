@@ -29,6 +29,7 @@ from leaveout.verifier.evidence.certified import (
     is_closed,
     reaches,
 )
+from leaveout.verifier.points.decide import example_of
 from leaveout.verifier.points.job import Asked, FormulaJob, trees_part
 from leaveout.verifier.points.sentences import box_record
 from leaveout.verifier.records import BoxRecord, ExampleRecord
@@ -165,24 +166,24 @@ class PointsCheck(StatementCheck[FormulaJob]):
 
     def _example_error(self, result: Result) -> str:
         """Return how an example differs from what the models answer at its points."""
-        from leaveout.verifier.points.tree_claims import answers_at
+        from leaveout.verifier.points.tree_claims import example_at
 
         example, points = result.example, self._points(result)
         if example is None or points is None:
             return ""
+        at = dict(zip(self.job.points, points, strict=True))
         for asked in self._asked_cases:
             if not _names_members(asked, result):
                 continue
-            scores, labels = answers_at(asked, points)
-            for what, said, own in (
-                ("scores", example.scores, scores),
-                ("labels", example.labels, labels),
-            ):
-                if said != own:
-                    return f"has {what} {said} in its example, but the trees answer {own}"
+            if wrong := _told_otherwise(example, example_at(asked, at)):
+                return wrong
+        told = {name: tuple(point.tolist()) for name, point in at.items()}
         for asked, found in self._known_replay(result):
             names = [each.name for each in asked.query.applications]
             if wrong := _scores_error(example, dict(zip(names, found.scores, strict=True))):
+                return wrong
+            own = example_of(asked, told, example.scores, example.labels, found.member)
+            if wrong := _told_otherwise(example, own):
                 return wrong
         return ""
 
@@ -238,6 +239,15 @@ class PointsCheck(StatementCheck[FormulaJob]):
             replayer = ClaimReplayer(claim)
             found = (replayer.replay(place, case, member) for case in range(len(claim.cases)))
             yield from ((asked, each) for each in found if each is not None)
+
+
+def _told_otherwise(example: ExampleRecord, own: ExampleRecord) -> str:
+    """Return what an example tells otherwise than its models and points do."""
+    for what in ExampleRecord.__struct_fields__:
+        said, right = getattr(example, what), getattr(own, what)
+        if said != right:
+            return f"has {what} {said!r} in its example, expected {right!r}"
+    return ""
 
 
 _NEAR = 1e-4

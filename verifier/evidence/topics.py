@@ -97,6 +97,8 @@ def topic_of(result: Result, report: Report) -> Topic:
     """Return the topic of a result."""
     own = next((each for each in report.statements if each.name == result.name), None)
     called = set(_CALLED.findall(_STRING.sub("", "" if own is None else own.text)))
+    if result.engine == "trees":
+        called.discard("same_function")
     names = set(() if own is None else own.names)
     kinds = {str(each.kind) for each in report.files if names & set(each.called)}
     for topic in TOPICS:

@@ -90,23 +90,25 @@ class Formulas(Engine[FormulaJob]):
 
     def outline(self, job: FormulaJob) -> Outline:
         """See `Engine.outline`."""
-        applied = {
-            (each.name, stack.unit, sum(layer.width for layer in stack.layers[:-1]))
-            for asked in job.questions
-            for each in asked.query.applications
-            for stack in (each.network.stack,)
-        }
         points = zip(job.points, job.boxes, strict=True)
         cases = sum(len(asked.cases) for asked in job.questions)
         about = {
             "points": ", ".join(f"{name} of {box.dimension:,} features" for name, box in points),
-            "networks": ", ".join(
-                f"{name} ({count:,} {unit})" for name, unit, count in sorted(applied)
-            ),
+            **{what: ", ".join(sorted(models)) for what, models in self._models_of(job).items()},
             **({"members": f"{job.members:,}"} if job.members else {}),
             "searches": f"{cases:,}, one for each case that would refute it",
         }
         return Outline.of(job.statement, cases, about)
+
+    def _models_of(self, job: FormulaJob) -> dict[str, set[str]]:
+        """Return what models are applied, by their kind."""
+        networks = {
+            f"{each.name} ({sum(layer.width for layer in stack.layers[:-1]):,} {stack.unit})"
+            for asked in job.questions
+            for each in asked.query.applications
+            for stack in (each.network.stack,)
+        }
+        return {"networks": networks}
 
     def resume(self, job: FormulaJob, store: Checkpoints) -> list[Checkpoint]:
         """See `Engine.resume`."""
@@ -316,28 +318,34 @@ class Decision:
         if self.best is None:
             return None
         asked, found = self.best
-        applications = asked.query.applications
         points = {
             name: tuple(float(v) for v in point)
             for name, point in zip(self.job.points, found.points, strict=True)
         }
-        pairs = list(zip(applications, found.scores, strict=True))
+        pairs = list(zip(asked.query.applications, found.scores, strict=True))
         scores = {each.name: tuple(float(v) for v in score) for each, score in pairs}
         labels = {each.name: int(np.argmax(score)) for each, score in pairs}
-        known = list(asked.members)
-        for name, family in asked.shared:
-            known.append((name, found.member, int(family.removed[found.member])))
-        members = {name: index for name, index, _ in known}
-        removed = {name: row for name, _, row in known}
-        manifests = dict(asked.manifests)
-        ids = {name: row_id(manifests[name].data, row) for name, row in removed.items()}
-        said = Named.of(list(manifests.values()))
-        return ExampleRecord(
-            points={**points}, scores=scores, labels=labels, members=members, removed=removed,
-            words=in_words(points, scores, labels, removed, ids, said),
-            removed_ids={name: each for name, each in ids.items() if each},
-            features=said.features, label_names=said.labels,
-        )  # fmt: skip
+        return example_of(asked, points, scores, labels, found.member)
+
+
+def example_of(
+    asked: Asked, points: dict[str, tuple[float, ...]], scores: dict[str, tuple[float, ...]],
+    labels: dict[str, int], member: int,
+) -> ExampleRecord:  # fmt: skip
+    """Return what is told of a counter-example of networks; ``member`` is that of a family."""
+    known = list(asked.members)
+    known += [(name, member, int(family.removed[member])) for name, family in asked.shared]
+    removed = {name: row for name, _, row in known}
+    manifests = dict(asked.manifests)
+    ids = {name: row_id(manifests[name].data, row) for name, row in removed.items()}
+    said = Named.of(list(manifests.values()))
+    return ExampleRecord(
+        points={**points}, scores=scores, labels=labels,
+        members={name: index for name, index, _ in known}, removed=removed,
+        words=in_words(points, scores, labels, removed, ids, said),
+        removed_ids={name: each for name, each in ids.items() if each},
+        features=said.features, label_names=said.labels,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

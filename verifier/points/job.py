@@ -32,7 +32,19 @@ from leaveout.models import Family, Manifest, Members, Network
 from leaveout.models.archive import put_array
 from leaveout.models.replay import with_parameters
 from leaveout.models.trees.model import TreeModel
-from leaveout.specs import Binder, Call, Expression, Find, ForAll, Guarantee, Name, Node
+from leaveout.specs import (
+    And,
+    Binder,
+    Call,
+    Compare,
+    Expression,
+    Find,
+    ForAll,
+    Guarantee,
+    Name,
+    Node,
+    Number,
+)
 from leaveout.specs.text.expressions import children
 from leaveout.specs.types import NETWORK, POINT, TREE_FAMILY, TREES, Type
 from leaveout.verifier.points.claims import Case, ClaimReader, Lin, TooManyError
@@ -144,22 +156,15 @@ class _OfTrees:
     family: TreeFamily
     path: Path
 
-    def member(self, index: int) -> _TreeMember:
+    def member(self, index: int) -> TreeModel:
         """Return a member by its position."""
-        whole, take = self.whole, self._takes
-        count = len(self.family)
-        return _TreeMember(TreeModel(whole.path, whole.whole, self.path, index, count, take))
+        whole, count = self.whole, len(self.family)
+        return TreeModel(whole.path, whole.whole, self.path, index, count, self._takes)
 
     @cached_property
     def _takes(self) -> Callable[[int], Ensemble]:
         # Only what is searched is in memory: all members' trees together may be far too large.
         return lru_cache(_AT_ONCE)(self.family.member)
-
-
-@dataclass(frozen=True, eq=False)
-class _TreeMember:
-    network: TreeModel
-    source: None = None
 
 
 class _Loader:
@@ -171,13 +176,34 @@ class _Loader:
         while isinstance(claim, ForAll):
             self.binders += claim.binders
             claim = claim.body
-        self.body = claim
-        self.spots = [each for each in self.binders if resolver.is_inputs(each.domain)]
         self.is_trees = any(
             isinstance(each, Call) and resolver.type_of(each) == TREES
-            for each in self._calls(self.body)
+            for each in self._calls(claim)
         ) or any(resolver.type_of(each.domain) == TREE_FAMILY for each in self.binders)
+        self.body = self._at_points(claim)
+        self.spots = [each for each in self.binders if resolver.is_inputs(each.domain)]
         self.missing: list[tuple[int, ...]] = []
+
+    def _at_points(self, claim: Expression) -> Expression:
+        """Return a claim that says at a point of its own what ``same_function`` says of a set."""
+        named = self.resolver.value(claim)
+        if isinstance(named, And):
+            return replace(
+                named, left=self._at_points(named.left), right=self._at_points(named.right)
+            )
+        if not self.is_trees or not isinstance(named, Call) or named.function != "same_function":
+            for call in self._calls(claim) if self.is_trees else ():
+                if call.function == "same_function":
+                    wrong = "this is not claimed as it stands, but within another claim"
+                    raise self.resolver.fail(call, wrong, "state it by itself, or join with 'and'")
+            return claim
+        given = self.resolver.bound_arguments(named)
+        taken = {*self.resolver.lets, *(each.name for each in self.binders)}
+        names = ("x", *(f"x{number}" for number in range(len(taken))))
+        name = next(each for each in names if each not in taken)
+        self.binders.append(Binder(name, given["inputs"], at=named.at))
+        gap = Call("difference", (given["forest"], given["other"], Name(name)), at=named.at)
+        return Compare(gap, "<=", Number(0.0), at=named.at)
 
     def load(self) -> FormulaJob:
         others = [each for each in self.binders if each not in self.spots]
@@ -195,16 +221,10 @@ class _Loader:
             for label in labels:
                 questions += self._questions(boxes, families, label)
         return FormulaJob(
-            self.statement,
-            tuple(each.name for each in self.spots),
-            tuple(boxes),
-            tuple(questions),
-            tuple(labels),
-            math.prod(sizes) if sizes else 0,
-            -1.0 if self._is_greatest else 1.0,
-            tuple(self.notes),
-            tuple(self.missing),
-        )
+            self.statement, tuple(each.name for each in self.spots), tuple(boxes), tuple(questions),
+            tuple(labels), math.prod(sizes) if sizes else 0, -1.0 if self._is_greatest else 1.0,
+            tuple(self.notes), tuple(self.missing),
+        )  # fmt: skip
 
     def _questions(
         self,
@@ -349,19 +369,18 @@ class _Loader:
         )
 
     def _make_question(
-        self, boxes: list[Box], members: Mapping[str, _Member | _TreeMember], label: int | None
+        self, boxes: list[Box], members: Mapping[str, _Member | TreeModel], label: int | None
     ) -> Asked:
         """Return the question about some members."""
         statement = self.statement
         reader = ClaimReader(
-            self.resolver,
-            {each.name: i for i, each in enumerate(self.spots)},
-            boxes,
-            {name: member.network for name, member in members.items()},
-            statement.variable if isinstance(statement, Find) else "",
-            label,
-            self.is_trees,
-        )
+            self.resolver, {each.name: i for i, each in enumerate(self.spots)}, boxes,
+            {
+                name: member.network if isinstance(member, _Member) else member
+                for name, member in members.items()
+            },
+            statement.variable if isinstance(statement, Find) else "", label, self.is_trees,
+        )  # fmt: skip
         try:
             cases = reader.cases(self.body, False)
         except TooManyError as error:

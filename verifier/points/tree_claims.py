@@ -15,9 +15,17 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Bools, Floats
 from leaveout.bab import Progress, SearchResult
-from leaveout.bab.forests.ensemble_search import EMPTY, ORDERED, Point, Search, Target, Trail
+from leaveout.bab.forests.ensemble_search import (
+    EMPTY,
+    EXACT,
+    ORDERED,
+    Point,
+    Search,
+    Target,
+    Trail,
+)
 from leaveout.deadline import Deadline
-from leaveout.encoders.forests.ensembles import Applied, FeatureError, Sums, encode
+from leaveout.encoders.forests.ensembles import Applied, FeatureError, Pairing, Sums, encode
 from leaveout.encoders.query import Case, Condition, Form
 from leaveout.errors import LeaveoutError
 from leaveout.models.train.encoding import exact_text
@@ -29,11 +37,14 @@ from leaveout.verifier.points.leak_statements import names_model
 from leaveout.verifier.points.sentences import SHOWN, join_some
 from leaveout.verifier.records import ExampleRecord
 from leaveout.verifier.report import Result
-from leaveout.verifier.tasks import Kind, Outline, Statement, Subject
+from leaveout.verifier.tasks import Kind, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
 _NOTHING = -1e290
 """The bound of a certificate where no point is a counter-example."""
+
+_KNOWN = -2
+"""In place of forms that are ordered: the scores in a box are known."""
 
 _FOR_ALL = 0.03
 """Share of the time for a bound that holds for all members."""
@@ -50,8 +61,10 @@ class TreeQuestion:
     sums: Sums
 
     @classmethod
-    def of(cls, asked: Asked, case: Case, missing: Sequence[Bools]) -> TreeQuestion:
-        """Return a case over cells."""
+    def of(
+        cls, asked: Asked, case: Case, missing: Sequence[Bools], *, keep: bool = False
+    ) -> TreeQuestion:
+        """Return a case over cells; with ``keep`` pairs of trees that weigh nothing stay."""
         conditions = (*(Condition(goal) for goal in case.goals), *case.conditions)
         # A claim that its text alone refutes: any point will do.
         conditions = conditions or (Condition(Form()),)
@@ -65,7 +78,7 @@ class TreeQuestion:
         forms = [each.form for each in conditions]
         sums = encode(
             applied, asked.query.points, forms, equal,
-            [(*less, *more) for less, more in below], missing,
+            [(*less, *more) for less, more in below], missing, Pairing(keep=keep),
         )  # fmt: skip
         _refuse_compared(conditions, sums, missing)
         # What holds by one variable for two features need not be bounded.
@@ -93,7 +106,9 @@ class TreeQuestion:
         asked, columns = trail.preorder()
         factor, order = np.zeros((len(columns), forms)), np.full((len(columns), 2), -1, np.int32)
         for leaf, column in enumerate(columns):
-            if column <= ORDERED:
+            if column == EXACT:
+                order[leaf] = _KNOWN
+            elif column <= ORDERED:
                 (at,) = np.flatnonzero(trail.rows[ORDERED - column]).tolist()
                 own = self.made_of[at]
                 order[leaf] = own[0], own[-1]
@@ -107,6 +122,28 @@ class TreeQuestion:
 
     def replay(self, points: Sequence[Floats]) -> Point | None:
         """Return the counter-example at some points, as the models compute it."""
+        goal = self._least_goal(points)
+        if goal is None or goal == -math.inf:
+            return None
+        return Point(tuple(points), _round_towards(goal, -math.inf))
+
+    @property
+    def rounds(self) -> bool:
+        """Whether a point does not tell what the models compute in its box of leaves."""
+        return bool(self.sums.slopes.any()) or any(
+            each.form.rounded or self._slack(each, tie=k >= self.goals)
+            for k, each in enumerate(self.conditions)
+        )
+
+    def exact(self, points: Sequence[Floats]) -> float:
+        """Return what the least goal is at most in the box of leaves of some points."""
+        goal = self._least_goal(points)
+        if goal is None or self.rounds or not self.sums.whole:
+            return math.inf
+        return _round_towards(goal, math.inf)
+
+    def _least_goal(self, points: Sequence[Floats]) -> Fraction | float | None:
+        """Return the least goal at points; None outside their sets, -inf if a condition fails."""
         boxes = self.asked.query.points
         for x, box, own in zip(points, boxes, self.sums.variable, strict=True):
             absent = np.isnan(x)
@@ -127,10 +164,9 @@ class TreeQuestion:
             if len({math.isnan(points[p][i]) for p, i, _ in each.form.features}) > 1:
                 return None
             if k >= self.goals and not self._holds(each, value):
-                return None
+                return -math.inf
             values.append(value - self._slack(each, tie=False))
-        goal = min(values[: self.goals], default=None)
-        return Point(tuple(points), math.inf if goal is None else _rounded_down(goal))
+        return min(values[: self.goals], default=math.inf)
 
     def _holds(self, condition: Condition, value: Fraction) -> bool:
         """Return whether a condition is met, also where a link rounds."""
@@ -155,9 +191,10 @@ def _numbers(points: Sequence[Floats]) -> list[list[Fraction]]:
     return [[Fraction(0) if math.isnan(v) else Fraction(v) for v in x] for x in points]
 
 
-def _rounded_down(value: Fraction) -> float:
+def _round_towards(value: Fraction | float, towards: float) -> float:
     nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
+    beyond = nearest > value if towards < 0 else nearest < value
+    return math.nextafter(nearest, towards) if beyond else nearest
 
 
 Place = tuple[int, int]
@@ -179,7 +216,7 @@ def _orders(conditions: Sequence[Condition]) -> set[tuple[Place, Place]]:
 def _sums_of_two(
     asked: Asked, conditions: Sequence[Condition]
 ) -> Iterator[tuple[tuple[int, int], Condition]]:
-    """Yield sums of two conditions that are the difference of one score at two points.
+    """Yield sums of two conditions that are the difference of two scores summed alike.
 
     Where ``s(x) > b`` and ``s(y) <= b``, so is ``s(x) - s(y) > 0``, which trees can exclude without
     any rounding.
@@ -192,9 +229,9 @@ def _sums_of_two(
     for i, (first, one) in enumerate(single):
         for second, other in single[:i]:
             (a, j, c), (b, k, d) = one.form.scores[0], other.form.scores[0]
-            same = asked.trees[a].model is asked.trees[b].model and j == k and a != b
-            constants = one.form.constant + other.form.constant
-            if same and c == -d and constants == 0.0:
+            if a == b or j != k or c != -d or one.form.constant + other.form.constant != 0.0:
+                continue
+            if asked.trees[a].model.ensemble.adds_as(asked.trees[b].model.ensemble, j):
                 form = Form((), (*one.form.scores, *other.form.scores), 0.0)
                 yield (second, first), Condition(form, one.strict or other.strict)
 
@@ -246,24 +283,14 @@ class TreeClaims(Formulas):
         """See `Engine.kernels`."""
         return ("tree_claims",)
 
-    def outline(self, job: FormulaJob) -> Outline:
-        """See `Engine.outline`."""
-        applied = {
-            (each.name, each.model.ensemble.trees, len(each.model.ensemble.nodes.values))
+    def _models_of(self, job: FormulaJob) -> dict[str, set[str]]:
+        trees = {
+            f"{each.name} ({ensemble.trees:,} trees, {len(ensemble.nodes.values):,} leaves)"
             for asked in job.questions
             for each in asked.trees
+            for ensemble in (each.model.ensemble,)
         }
-        points = zip(job.points, job.boxes, strict=True)
-        cases = sum(len(asked.cases) for asked in job.questions)
-        about = {
-            "points": ", ".join(f"{name} of {box.dimension:,} features" for name, box in points),
-            "trees": ", ".join(
-                f"{name} ({trees:,} trees, {leaves:,} leaves)"
-                for name, trees, leaves in sorted(applied)
-            ),
-            "searches": f"{cases:,}, one for each case that would refute it",
-        }
-        return Outline.of(job.statement, cases, about)
+        return {"trees": trees}
 
     def resume(self, job: FormulaJob, store: object) -> list[object]:  # type: ignore[override]
         """See `Engine.resume`; these searches keep no checkpoints."""
@@ -343,11 +370,7 @@ class _TreeDecision(Decision):
         }
 
     def _bound_of_all(self, asked: Asked) -> float:
-        """Return a bound of a question from what it asks of models that all questions share.
-
-        Without the conditions on a member, bounds only grow, and one search serves all members.
-        It is asked for once a question stays open.
-        """
+        """Return a bound of a question from what all share: without a member's conditions."""
 
         def is_shared(form: Form) -> bool:
             return self._in_all.issuperset(a for a, *_ in form.scores)
@@ -389,17 +412,20 @@ class _TreeDecision(Decision):
         best: SearchResult[Point] | None = None
         proofs: list[tuple[TreeQuestion, Trail]] = []
         for number, case in enumerate(asked.cases):
-            question = TreeQuestion.of(asked, case, missing)
             left = len(asked.cases) - number
             own = Deadline.after(deadline.share(left))
             known = -math.inf if best is None else best.lower
-            trail = Trail() if self.certifies else None
-            found = Search(
-                question.target, question.replay,
-                floor=max(known, floor) if question.goals else -math.inf,
-                gap=self.options.gap, deadline=own, progress=self._report,
-                trail=trail,
-            ).run()  # fmt: skip
+            for keep in (False, True):
+                question = TreeQuestion.of(asked, case, missing, keep=keep)
+                trail = Trail() if self.certifies else None
+                found = Search(
+                    question.target, question.replay,
+                    floor=max(known, floor) if question.goals else -math.inf,
+                    gap=self.options.gap, deadline=own, progress=self._report,
+                    trail=trail, exact=question.exact,
+                ).run()  # fmt: skip
+                if found.reason != "numerical" or question.sums.whole or question.rounds:
+                    break
             best = found if best is None else _worse(best, found)
             if trail is not None:
                 proofs.append((question, trail))
@@ -453,22 +479,7 @@ class _TreeDecision(Decision):
         if self.best is None:
             return None
         asked, found = self.best
-        points = {
-            name: tuple(float(v) for v in point)
-            for name, point in zip(self.job.points, found.points, strict=True)
-        }
-        scores, labels = answers_at(asked, found.points)
-        removed = {name: row for name, _, row in asked.members}
-        told = {
-            name: tuple(None if math.isnan(v) else v for v in point)
-            for name, point in points.items()
-        }
-        return ExampleRecord(
-            points=told, scores=scores, labels=labels,
-            features=asked.trees[0].model.ensemble.names,
-            words=in_words(points, scores, labels, removed, named=_Features.find(asked, points)),
-            members={name: index for name, index, _ in asked.members}, removed=removed,
-        )  # fmt: skip
+        return example_at(asked, dict(zip(self.job.points, found.points, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -503,16 +514,25 @@ class _Features(Named):
         return f"({join_some(named or texts, SHOWN)})"
 
 
-def answers_at(
-    asked: Asked, points: Sequence[Floats]
-) -> tuple[dict[str, tuple[float, ...]], dict[str, int]]:
-    """Return the scores, and the labels, of each application at points."""
-    at = [(each.name, each.model, points[each.point][None]) for each in asked.trees]
-    scores = {name: _by_label(model, model.ensemble.scores(x)[0]) for name, model, x in at}
-    labels = {
-        name: int(model.ensemble.answers(x)[0]) for name, model, x in at if model.is_classifier
-    }
-    return scores, labels
+def example_at(asked: Asked, at: Mapping[str, Floats]) -> ExampleRecord:
+    """Return what is told of a counter-example at points, by name: scores, labels, words."""
+    points = {name: tuple(point.tolist()) for name, point in at.items()}
+    scores, labels = dict[str, tuple[float, ...]](), dict[str, int]()
+    for each in asked.trees:
+        model, x = each.model, [*at.values()][each.point][None]
+        scores[each.name] = _by_label(model, model.ensemble.scores(x)[0])
+        if model.is_classifier:
+            labels[each.name] = int(model.ensemble.answers(x)[0])
+    removed = {name: row for name, _, row in asked.members}
+    return ExampleRecord(
+        points={
+            name: tuple(None if math.isnan(v) else v for v in point)
+            for name, point in points.items()
+        },
+        scores=scores, labels=labels, features=asked.trees[0].model.ensemble.names,
+        words=in_words(points, scores, labels, removed, named=_Features.find(asked, points)),
+        members={name: index for name, index, _ in asked.members}, removed=removed,
+    )  # fmt: skip
 
 
 def _by_label(model: TreeModel, scores: Floats) -> tuple[float, ...]:

@@ -33,7 +33,17 @@ from leaveout.specs.deciders import Accuracy, Curve, Decided, Facts, discard_mes
 from leaveout.specs.table import is_built_in
 from leaveout.specs.table.signatures import bind
 from leaveout.specs.text.errors import Slip
-from leaveout.specs.types import BOOLEAN, FAMILY, INPUTS, NETWORK, NUMBER, POINT, TEXT
+from leaveout.specs.types import (
+    BOOLEAN,
+    FAMILY,
+    INPUTS,
+    NETWORK,
+    NUMBER,
+    POINT,
+    TEXT,
+    TREE_FAMILY,
+    TREES,
+)
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.reachable import lets_named, mentions, reachable
 from leaveout.verifier.records import BoxRecord, ExampleRecord, FactsRecord
@@ -217,12 +227,12 @@ _AGREE = 1e-3
 
 
 def is_value_claim(statement: Guarantee | Find, spec: CheckedSpec) -> bool:
-    """Return whether a statement is about values only, with no input point anywhere."""
+    """Return whether a statement is about values only, with no point or trees anywhere."""
     for node in reachable(statement.claim, spec):
         if isinstance(node, ForAll):
             if any(spec.type_of(binder.domain).each == POINT for binder in node.binders):
                 return False
-        elif isinstance(node, Call) and spec.type_of(node) == POINT:
+        elif isinstance(node, Call) and spec.type_of(node) in (POINT, TREES, TREE_FAMILY):
             return False
     return True
 

@@ -498,8 +498,11 @@ def stored_state(asked: Asked) -> Claimed | None:
 
 
 def same(asked: Asked) -> Claimed | None:
-    """Describe whether two forests give the same answers."""
-    that = "the two forests give the same answer to every input of the set in the specification"
+    """Describe whether two forests, or models of trees, give the same answers."""
+    what = "the two forests give the same answer"
+    if asked.result.engine == "trees":
+        what = "the two models of trees give the same scores, to the last bit,"
+    that = f"{what} to every input of the set in the specification"
     return Claimed(that, topics=("same",))
 
 

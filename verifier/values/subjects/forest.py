@@ -19,10 +19,11 @@ from leaveout.deadline import Deadline
 from leaveout.encoders import Box
 from leaveout.errors import ForestError
 from leaveout.files import TABLE, open_text_file
+from leaveout.kernel.deletion import ends_of
 from leaveout.models.forest import DareForestClassifier, Forest, exact_forest, read_forest
 from leaveout.models.forest import caches_sound as first_unsound
 from leaveout.models.forest.files import digest_of
-from leaveout.models.forest.plain import Ensemble, PlainTree
+from leaveout.models.forest.plain import Ensemble
 from leaveout.models.forest.reading import scored_with_rows
 from leaveout.specs.deciders import Arguments, Decided
 
@@ -33,7 +34,7 @@ def changes_between(before: Ensemble, after: Ensemble) -> dict[str, NDArray[Any]
     features = [np.zeros(0, np.int32)]
     thresholds = [np.zeros(0)]
     for i, (old, new) in enumerate(zip(before.trees, after.trees, strict=True)):
-        new_ends = _ends(new)
+        new_ends = ends_of(new.feature)
         stack = [(0, 0)]
         while stack:
             a, b = stack.pop()
@@ -56,15 +57,6 @@ def changes_between(before: Ensemble, after: Ensemble) -> dict[str, NDArray[Any]
         "threshold": np.concatenate(thresholds),
         "digest": np.frombuffer(bytes.fromhex(digest_of(after)), np.uint8),
     }
-
-
-def _ends(tree: PlainTree) -> NDArray[np.int64]:
-    """Return the end of each node's subtree."""
-    ends = np.arange(1, len(tree.feature) + 1, dtype=np.int64)
-    for node in range(len(ends) - 1, -1, -1):
-        if tree.feature[node] >= 0:
-            ends[node] = ends[tree.right[node]]
-    return ends
 
 
 _COLUMN = "row"
