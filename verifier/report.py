@@ -216,10 +216,17 @@ def exit_code(report: Report) -> ExitCode:
     return ExitCode.UNKNOWN if "unknown" in verdicts else ExitCode.PROVED
 
 
+def json_for(report: Report, path: Path | None) -> bytes:
+    """Return the results as JSON, paths relative to the folder of the file they go to."""
+    if path is not None:
+        placed = _view("leaveout.verifier.evidence.statement:relocate_report")
+        report = placed(report, path.resolve().parent)
+    return report.to_json()
+
+
 def write_json(report: Report, path: Path) -> None:
     """Write a report atomically, following links.
 
     Its paths are relative to the file's folder; see `leaveout.verifier.evidence.statement`.
     """
-    placed = _view("leaveout.verifier.evidence.statement:relocate_report")
-    write_whole(path, placed(report, path.resolve().parent).to_json())
+    write_whole(path, json_for(report, path))

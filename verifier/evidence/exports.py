@@ -5,21 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from leaveout.files import RESULTS, read_whole, write_whole
+from leaveout.files import RESULTS, read_whole
 from leaveout.verifier.amounts import bound, span
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.statement import EvidenceError, read_bytes, read_report
 from leaveout.verifier.evidence.topics import TOPICS, Topic, topic_of
+from leaveout.verifier.output_file import OutputFile
 from leaveout.verifier.points.sentences import group_note, group_notes
 from leaveout.verifier.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
@@ -393,40 +392,15 @@ BOM = ("a CycloneDX file", ({"bomFormat", "specVersion"},))
 """Kinds of files, each with the sets of keys that identify it."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """An output file."""
-
-    path: Path
-
-    @staticmethod
-    def open(path: Path, kind: tuple[str, tuple[set[str], ...]]) -> Target:
-        """Check that a file can be written."""
-        what, keys = kind
-        if path.is_dir():
-            raise EvidenceError(f"-o {path}: is a folder; name a file")
-        if path.exists() and not _is_one(path, keys):
-            raise EvidenceError(
-                f"-o {path}: exists and is not {what}; choose another name, or remove it"
-            )
-        try:
-            with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
-                pass
-        except OSError as error:
-            raise _write_error(path, error) from None
-        return Target(path)
-
-    def write(self, content: bytes) -> None:
-        """Write the file atomically."""
-        try:
-            write_whole(self.path, content)
-        except OSError as error:
-            raise _write_error(self.path, error) from None
+Kind = tuple[str, tuple[set[str], ...]]
 
 
-def _write_error(path: Path, error: OSError) -> EvidenceError:
-    """Return the error for a file that cannot be written."""
-    return EvidenceError(f"-o {path}: cannot write: {error.strerror}")
+def open_output(path: Path, kind: Kind) -> OutputFile:
+    """Return an output file, which may be an earlier one of its kind."""
+    what, keys = kind
+    return OutputFile.open(
+        "-o", path, EvidenceError, kind=what, is_one=lambda there: _is_one(there, keys)
+    )
 
 
 def _is_one(path: Path, keys: tuple[set[str], ...]) -> bool:
@@ -437,9 +411,7 @@ def _is_one(path: Path, keys: tuple[set[str], ...]) -> bool:
     return isinstance(held, dict) and any(each <= set(held) for each in keys)
 
 
-_MADE: Mapping[
-    str, tuple[tuple[str, tuple[set[str], ...]], Callable[[Sequence[Report]], bytes]]
-] = {
+_MADE: Mapping[str, tuple[Kind, Callable[[Sequence[Report]], bytes]]] = {
     ".sarif": (SARIF, lambda reports: sarif(*reports)),
     ".sarif.json": (SARIF, lambda reports: sarif(*reports)),
     ".cdx.json": (BOM, lambda reports: ml_bom(reports[0])),
@@ -457,7 +429,7 @@ def export(results: Sequence[str], output: str) -> None:
     kind, make = next(each for end, each in _MADE.items() if output.endswith(end))
     if kind is BOM and len(results) > 1:
         raise EvidenceError(f"-o {output}: a bill of materials covers one results file")
-    target = Target.open(Path(output), kind)
+    target = open_output(Path(output), kind)
     reports = []
     for name in results:
         path = Path(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +9,12 @@ from leaveout.errors import GuardError, SpecError
 from leaveout.models.archive import holds_arrays
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.access import ProvedBounds, expect_key, save_bounds
+from leaveout.verifier.output_file import OutputFile
 from leaveout.verifier.points.network_leaks import NetworkJob, NetworkLeaks
+
+
+def _holds_bounds(path: Path) -> bool:
+    return not path.stat().st_size or holds_arrays(path, ["member_upper"])
 
 
 class BoundsTarget:
@@ -18,19 +22,7 @@ class BoundsTarget:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            if path.is_dir():
-                raise SpecError(f"--bounds {path}: is a folder; name a file")
-            if path.exists() and path.stat().st_size and not holds_arrays(path, ["member_upper"]):
-                raise SpecError(
-                    f"--bounds {path}: exists and is not a bounds file; choose another name, or "
-                    "remove it"
-                )
-            # What would fail in the end fails now.
-            with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
-                pass
-        except OSError as error:
-            raise SpecError(f"--bounds {path}: cannot write: {error.strerror}") from None
+        OutputFile.open("--bounds", path, kind="a bounds file", is_one=_holds_bounds)
 
     def begin(self, jobs: Sequence[NetworkJob]) -> None:
         """Raise on specifications that are not about one family's members."""
