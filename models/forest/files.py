@@ -232,11 +232,7 @@ _GROUPS: dict[str, tuple[str, int]] = {"group": ("", 1), "group_column": ("", 1)
 
 
 class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The manifest: everything but the arrays, and how they divide into trees.
-
-    ``small`` is the size up to which nodes cache nothing; ``sizes`` are each tree's nodes and
-    statistics; ``digest`` is the SHA-256 of all arrays in order.
-    """
+    """All but the arrays: ``small`` rows cache nothing; ``sizes`` count nodes and statistics."""
 
     format: str
     version: int
@@ -308,10 +304,7 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def load_ensemble(path: Path) -> Ensemble:
-    """Read a forest file and check its structure in full.
-
-    No file can make a kernel read out of bounds; statistics are checked by ``caches_sound``.
-    """
+    """Read a forest file, checked but for its statistics; no kernel reads out of bounds."""
     try:
         with (
             refuse_damage(),

@@ -43,10 +43,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
     def revise(
         work: Integers, trees: Integers, rows: NDArray[np.int32], by: int, start: Place, end: int
     ) -> Place:  # fmt: skip
-        """Add rows to trees (``by`` 1), or probe the cost of deletions (0).
-
-        Nodes to be split differently become pending. Probing writes nothing.
-        """
+        """Add rows to trees (``by`` 1), or probe the cost of deletions (0), writing nothing."""
         _ = edition
         table, rules, scratch, seed = borrow(work)
         done, cost = start.done, start.rows

@@ -89,10 +89,8 @@ def _same_thresholds(
     table: Table, tree: Tree, node: int, gone: Any, begin: int, end: int, g: int,
     own: np.uint64, at: int, many: int, k: int, labels: int,
 ) -> bool:  # fmt: skip
-    """Return whether an attribute keeps its thresholds without some rows.
-
-    The rows are subtracted from their counts. False may be a false alarm.
-    """
+    """Return whether an attribute keeps its thresholds without rows that are counted no more."""
+    # False may be a false alarm.
     width = 2 + 3 * labels
     for i in range(begin, end):
         code = table.codes[g, gone[i]]
@@ -175,11 +173,7 @@ def leave(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, index: int, gone: Any, spare: Any,
     stack: Any, keys: Any, root: np.uint64, lazy: bool, todo: Todo, found: int,
 ) -> int:  # fmt: skip
-    """Remove rows from a tree; return how many nodes are to be grown.
-
-    A node that splits differently gets its new split and pending children; where only the
-    threshold's value moved, the children stay.
-    """
+    """Remove rows from a tree; return how many nodes are to be grown."""
     nodes, labels = tree.nodes, tree.counts.shape[1]
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3], keys[0] = 0, 0, 0, len(gone), root
     top = 1

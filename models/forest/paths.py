@@ -172,10 +172,8 @@ def stays_out(
     table: Table, tree: Tree, node: int, g: int, code: int, key: np.uint64, record: int,
     k: int, labels: int,
 ) -> bool:  # fmt: skip
-    """Return whether no new threshold enters after a row left a value next to no kept one.
-
-    A new one can only arise if the value is gone; it then begins at the value before.
-    """
+    """Return whether no new threshold enters after a row left a value next to no kept one."""
+    # A new one can only arise if the value is gone; it then begins at the value before.
     if _has_code(table, tree, node, g, code):
         return True
     before = _code_before(table, tree, node, g, code)
@@ -210,10 +208,7 @@ def keep_up(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, row: int, counts: Any,
     key: np.uint64, by: int,
 ) -> bool:  # fmt: skip
-    """Update a greedy node's record after a row changed; return whether it still holds.
-
-    The row is already counted in the record. False may be a false alarm, True never is.
-    """
+    """Return whether a greedy node's record still holds, the row counted; True is never wrong."""
     arena, record, labels = tree.arena, tree.nodes[node].record, len(counts)
     width = 2 + 3 * labels
     listed = False

@@ -59,11 +59,7 @@ def any_transcript(service: Service, beta: float) -> Shown:
 
 
 def best_order(service: Service, beta: float) -> float | None:
-    """Return the order of moments with the least alpha; None if none helps.
-
-    Its derivative in the order l is 0 where V l^2 + ln(1 + l) = ln(1 / beta). Every order is sound;
-    missing the optimum only loosens the bound.
-    """
+    """Return the order l of least alpha, V l^2 + ln(1 + l) = ln(1 / beta); every l is sound."""
     variance = float(service.shards * (service.predictions * service.epsilon) ** 2 / 8)
     if beta <= 0 or variance <= 0:
         return None

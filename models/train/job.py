@@ -152,10 +152,7 @@ def is_complete(job: Job) -> bool:
 
 
 def finished_networks(job: Job) -> FinishedNetworks | None:
-    """Return the networks of a shorter finished run; None if there is none.
-
-    `is_complete` checks that its settings are the same.
-    """
+    """Return the networks of a shorter finished run of the same settings; None if there is none."""
     from leaveout.models.onnx.file import load_network
 
     shapes = job.signature.shapes

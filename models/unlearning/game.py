@@ -34,10 +34,7 @@ _MEAN, _SQUARE, _LEAST = 0.9, 0.999, 1e-8
 
 
 class PosteriorAttack:
-    """A one-hidden-layer network that recognises forgotten rows by both models' posteriors.
-
-    Differentiable in the posteriors, so that the follower can descend.
-    """
+    """A one-hidden-layer network that recognises forgotten rows by both models' posteriors."""
 
     def __init__(self, labels: int, seed: int) -> None:
         import torch

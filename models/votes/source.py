@@ -156,11 +156,7 @@ def _training(
     y: NDArray[np.generic],
     bad_rows: BadRows,
 ) -> tuple[NDArray[np.float64], tuple[str, ...], Sequence[int], tuple[str, ...]]:
-    """Return rows and labels, their positions in the arrays, and a sentence on skipped rows.
-
-    An invalid label becomes an empty word: the row remains a sample; otherwise a relabel would move
-    others.
-    """
+    """Return rows, labels (empty if invalid, so that none moves), places, and what is skipped."""
     numbers = X.ndim == 2 and X.dtype.kind in "fiub" and y.dtype.kind in "fiub"
     if bad_rows == "refuse" or not numbers or y.shape != X.shape[:1]:
         return *_rows(source, names, X, y), range(len(X)), ()
@@ -233,11 +229,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_lines(path: Path, reading: Reading = PLAIN) -> tuple[Table, tuple[str, ...]]:
-    """Read a table line by line, skipping lines that are not rows.
-
-    Each line is read separately, so cells cannot span lines: an open quote would swallow the lines
-    below. For tables of valid lines it equals `read_table`.
-    """
+    """Read a table line by line: an open quote swallows none. Skip lines that are no rows."""
     every: list[str] | None = None
     kept: list[int] = []
     rows: list[list[str]] = []

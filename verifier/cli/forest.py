@@ -16,9 +16,7 @@ from leaveout.verifier.cli.changes import (
     say_changed,
     some,
 )
-from leaveout.verifier.cli.options import (
-    TestShare,
-)
+from leaveout.verifier.cli.options import TestShare
 from leaveout.verifier.cli.table_options import TableOptions, of_table
 
 if TYPE_CHECKING:

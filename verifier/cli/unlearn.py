@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaveout.verifier.cli.changes import file_lines, lines
 from leaveout.verifier.cli.options import (
     BatchSize,
     Epochs,
@@ -186,8 +187,7 @@ def _table(report: UnlearningReport) -> str:
     ]
     if record.retrained:
         rows.append(("retraining", f"{record.retrain_seconds:.1f} seconds each"))
-    rows += [("files" if not index else "", str(path)) for index, path in enumerate(report.files)]
-    return "\n".join(f"{name:<16}{value}" for name, value in rows)
+    return lines([*rows, *file_lines(report.files)])
 
 
 def _accuracies(record: Record, of: str) -> str:

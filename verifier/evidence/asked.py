@@ -281,10 +281,7 @@ def _check_files(
 def _check_words(
     report: Report, origin: Origin, name: str, *, same: bool
 ) -> Iterator[tuple[str, str]]:
-    """Check the results' training rows and sentences against files and text.
-
-    Yields the statements that another version words differently, with the reason for not checking.
-    """
+    """Check training rows and sentences; yield statements another version words otherwise."""
     training = origin.training()
     if report.training != training and (report.files or not origin.missing_files()):
         raise TamperedError(f"{name}: the training rows do not belong to these files")

@@ -322,10 +322,7 @@ class _Networks(LeakCheck[NetworkJob]):
 
 
 def _other_question(job: NetworkJob, folder: Path, subject: Subject, left_out: int = 0) -> str:
-    """Return how a claim about leaks differs from a question; empty if it does not.
-
-    A claim about a sample may leave out ``left_out`` members.
-    """
+    """Return how a claim about leaks differs from a question; samples leave out ``left_out``."""
     part = question_part(job.compared.instance, file_facts(job), folder)
     expected = convert(part, QuestionPart)
     for what, own, digest in (

@@ -219,10 +219,7 @@ _MOST_LISTED = 1000
 
 
 def about(guard: Guard) -> About:
-    """Return the public description, which depends on no question.
-
-    Numeric columns are given by name only: the range of the training rows is private.
-    """
+    """Return the public description, without ranges of numbers, which are private."""
     box, encoding = guard.box, guard.encoding
     return About(
         features=list(guard.features),

@@ -87,10 +87,7 @@ class TreeLeakTest(LeakFinder):
 
 
 class TreesSubject(TableSubject):
-    """Trees of a library with the models retrained without a row each.
-
-    A memory is bound to labels and features only, so it outlives another training.
-    """
+    """Trees of a library with those retrained without a row; its memory outlives a training."""
 
     def __init__(self, folder: Path) -> None:
         whole = read_trees(folder / TREES)

@@ -124,11 +124,7 @@ def _charts(value: str, unit: str, series: tuple[Series, ...]) -> Iterable[Chart
 
 
 def _name_curves(curves: dict[Curve, _Sources]) -> Iterable[Series]:
-    """Yield the curves under distinct names.
-
-    Curves that share a name are all distinguished by file, by call, or by statement: the first that
-    differs.
-    """
+    """Yield curves; those of one name are told apart by file, call or statement."""
     labels: dict[Curve, str] = {}
     for name in dict.fromkeys(curve.name for curve in curves):
         alike = [curve for curve in curves if curve.name == name]
@@ -320,11 +316,7 @@ def _heights(chart: Chart) -> Axis:
 
 
 def _corners(series: Series, wide: float, upper: bool) -> Corners:
-    """Return the corners of a step curve, which never overstates a value.
-
-    A value holds up to the next place; where places are missing, the lower curve holds back to the
-    previous place, because the values fall.
-    """
+    """Return a step curve's corners; over gaps the lower curve holds back, for values fall."""
     at, ends = series.curve.at, series.curve.upper if upper else series.curve.lower
     if not series.gaps:
         return staircase([*at, at[-1] + wide], [*ends, ends[-1]])

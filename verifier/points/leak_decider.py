@@ -397,10 +397,7 @@ class Trace:
         self._add(progress.seconds, progress.lower, progress.upper)
 
     def record(self, result: SearchResult[Any]) -> TraceRecord | None:
-        """Return the stored bounds up to the result; None if there are too few.
-
-        If an earlier bound turned out to be wrong, none is returned.
-        """
+        """Return the stored bounds; None if there are too few, or an earlier one was wrong."""
         if result.contradicted or not self._moments:
             return None
         self._add(result.seconds, result.lower, result.upper, last=True)

@@ -52,11 +52,7 @@ def shorten(
     families: Sequence[Path],
     deadline: Deadline = NEVER,
 ) -> bool:
-    """Rewrite a certificate without what its check does not use.
-
-    Dropped: nodes below an empty one, multipliers of empty leaves, and those the rule's own
-    replace.
-    """
+    """Rewrite a certificate without nodes and multipliers that its check does not use."""
 
     def look(name: str, label: int | None, done: int, total: int) -> None:
         if deadline.over:

@@ -130,10 +130,7 @@ def _one_by_one(
     solved: list[Solved] | None,
     ready: Callable[[], None] | None,
 ) -> Decision:
-    """Decide a query without its alternatives, splitting one of them if needed.
-
-    What holds without alternatives holds with them, and most of the cases they make never matter.
-    """
+    """Decide a query without its alternatives, which then holds with them; split one if needed."""
     deadline, started = Deadline.after(seconds), time.perf_counter()
     waiting = [(replace(query, alternatives=()), query.alternatives)]
     open_: Decision | None = None

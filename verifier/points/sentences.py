@@ -283,11 +283,7 @@ def without_member(family: Family) -> str | None:
 
 
 def outside_box(instance: Instance) -> str | None:
-    """Return a note on training data outside the input set, or on not knowing it.
-
-    A family stores only each feature's range; where values are listed, both ends must be among
-    them.
-    """
+    """Return a note on data outside the inputs; ends of ranges must be among listed values."""
     facts = instance.family.manifest.data
     if facts is None or len(facts.minimum) != instance.box.dimension:
         return None

@@ -61,11 +61,7 @@ class Said:
 
 
 def of_statement(page: Page, run: Run, statement: Statement) -> Said:
-    """Return the plain sentence for a statement.
-
-    Without a sentence of its own it is composed from the words of its functions; without its
-    specification only the verdict is stated.
-    """
+    """Return a statement's sentence: its own, else of its functions' words, else its verdict."""
     asked = Asked.of(page, run, statement)
     claimed = None if asked is None else _plain(asked)
     if claimed is None:

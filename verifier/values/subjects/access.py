@@ -42,11 +42,7 @@ def access(given: Arguments) -> Access:
 
 
 def idp(given: Arguments) -> Decided:
-    """Decide epsilon-iDP of a guard's answers: LUCID, Definition 2.3 and Lemma 3.2.
-
-    Noised answers have it by the exponential mechanism. Others need all members to agree, so it
-    suffices that no leak exceeds its member's bound.
-    """
+    """Decide epsilon-iDP of a guard: no leak exceeds its member's bound (LUCID, Lemma 3.2)."""
     served = given["access"]
     assert isinstance(served, Access)
     epsilon = given.number("epsilon")
