@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from leaveout.errors import ModelError
-from leaveout.files import MODEL, open_file, why_unread
+from leaveout.files import MODEL, open_file, refuse_unread
 from leaveout.kernel.model import LinearModel
 from leaveout.kernel.trees import Ensemble
 from leaveout.models.archive import archive_names, read_archive
@@ -51,11 +51,8 @@ def read_any(path: Path) -> Shown:
         raise ModelError(
             f"{path}: is a folder; name a file in it: {', '.join(names[:9]) or 'it has no model'}"
         )
-    try:
-        with open_file(path, MODEL) as stream:
-            start = stream.read(64)
-    except OSError as error:
-        raise ModelError(f"{path}: {why_unread(error)}") from None
+    with refuse_unread(ModelError, path), open_file(path, MODEL) as stream:
+        start = stream.read(64)
     if start.startswith(b"PK"):
         return _read_archive(path)
     if is_library_text(start):

@@ -64,7 +64,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
                     tree.rows[place], tree.where[row] = -1, -1
                 key = root_key(seed, i)
                 side = 1 if by > 0 else -1
-                node, depth, n, key = walk(table, rules, tree, scratch, row, side, key, by == 0)
+                node, depth, n, key = walk(table, rules, tree, scratch, row, side, key)
                 if by == 0:
                     restore(table, rules, tree, scratch, row, depth)
                     tree.rows[place], tree.where[row] = row, place

@@ -69,10 +69,9 @@ def _refinements(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[s
     """Return columns refined by listed values, and those with too many values to list."""
     refined: list[tuple[str, str, str]] = []
     left: list[str] = []
-    first, listed, written = 0, 0, 0
-    for column in encoding.columns:
-        features = range(first, first + len(column.features))
-        first = features.stop
+    listed, written = 0, 0
+    for column, places in encoding.placed:
+        features = range(places.start, places.stop)
         name = " ".join(column.name.split())[:_LONGEST]
         if isinstance(column, CategoryColumn):
             count = len(features) ** 2

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.files import TABLE, open_file, why_unread
+from leaveout.files import TABLE, open_file, refuse_unread
 from leaveout.models.archive import expect_arrays, holds_archive, read_archive
 from leaveout.models.ballots import AS_ONE_EDIT, MOST_LABELS, Assumption
 from leaveout.models.reading import (
@@ -236,7 +236,7 @@ def read_lines(path: Path, reading: Reading = PLAIN) -> tuple[Table, tuple[str, 
     lines: list[int] = []
     reasons: Counter[str] = Counter()
     first: dict[str, int] = {}
-    try:
+    with refuse_unread(TrainingError, path):
         for number, content in enumerate(_contents(path), start=1):
             if every is None:
                 every, reading = _header(path, content, reading)
@@ -249,8 +249,6 @@ def read_lines(path: Path, reading: Reading = PLAIN) -> tuple[Table, tuple[str, 
                 elif found:
                     rows.append(found)
                     lines.append(number)
-    except OSError as error:
-        raise TrainingError(f"{path}: {why_unread(error)}") from None
     if every is None:
         header = _header(path, b"", reading)[0]
     return Table.of_rows(path, header, rows, lines), tuple(

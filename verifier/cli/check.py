@@ -10,7 +10,7 @@ import typer
 
 from leaveout.errors import SpecError
 from leaveout.exit_codes import ExitCode
-from leaveout.files import why_unread
+from leaveout.files import refuse_unread
 
 
 def check(
@@ -107,10 +107,8 @@ def check(
             what = name if label is None else f"{name}, label {label}"
             live.update(f"{what}: {done:,} of {total:,} nodes")
 
-    try:
+    with refuse_unread(SpecError, evidence):
         attestation = _attestation(evidence)
-    except OSError as error:
-        raise SpecError(f"{evidence}: {why_unread(error)}") from None
     if attestation is None and key is not None:
         raise SpecError(
             f"--key {key}: only attestations are signed; {evidence} is not an attestation"

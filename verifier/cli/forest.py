@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.changes import (
-    EARLIER,
-    From,
-    RowNames,
-    file_lines,
-    lines,
-    say_changed,
-    some,
-)
+from leaveout.verifier.cli.changes import From, RowNames, file_lines, lines, say_changed
 from leaveout.verifier.cli.options import TestShare
 from leaveout.verifier.cli.table_options import TableOptions, of_table
 
@@ -131,16 +123,12 @@ def delete(
 
 
 def _say_deleted(done: Deletion) -> None:
-    rows = [
-        ("deleted", some(done.rows) + done.is_finished * EARLIER),
-        ("rows left", f"{done.left:,}"),
-        ("seconds", f"{done.seconds:.4f}"),
-    ]
+    rows = [("seconds", f"{done.seconds:.4f}")]
     if done.retraining is None:
         rows.append(("equal", "to retraining on the remaining rows; --check compares"))
     else:
         rows.append(("equal", "bit for bit to retraining on the remaining rows"))
-    say_changed(done, rows)
+    say_changed(done, ("deleted", "rows left", done.left), rows)
 
 
 @forest.command()
@@ -168,12 +156,7 @@ def add(
 
 
 def _say_added(done: Addition) -> None:
-    rows = [
-        ("added", some(done.rows) + done.is_finished * EARLIER),
-        ("rows", f"{done.held:,}"),
-        ("seconds", f"{done.seconds:.4f}"),
-    ]
-    say_changed(done, rows)
+    say_changed(done, ("added", "rows", done.held), [("seconds", f"{done.seconds:.4f}")])
 
 
 def _compile(kernels: str = "trees") -> None:

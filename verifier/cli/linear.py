@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.changes import (
-    EARLIER,
-    From,
-    RowNames,
-    file_lines,
-    lines,
-    say_changed,
-    some,
-)
+from leaveout.verifier.cli.changes import From, RowNames, file_lines, lines, say_changed
 from leaveout.verifier.cli.options import TestShare
 from leaveout.verifier.cli.table_options import TableOptions, of_table
 
@@ -164,11 +156,7 @@ def delete(
 
 def _say_deleted(done: Deletion) -> None:
     compared = "" if done.retraining is None else "; a fit from zero agrees"
-    rows = [
-        ("deleted", some(done.rows) + done.is_finished * EARLIER),
-        ("rows left", f"{done.left:,}"),
-    ]
-    say_changed(done, [*rows, *_distances(done, compared)])
+    say_changed(done, ("deleted", "rows left", done.left), _distances(done, compared))
 
 
 @linear.command()
@@ -196,11 +184,7 @@ def add(
 
 
 def _say_added(done: Addition) -> None:
-    rows = [
-        ("added", some(done.rows) + done.is_finished * EARLIER),
-        ("rows", f"{done.held:,}"),
-    ]
-    say_changed(done, [*rows, *_distances(done)])
+    say_changed(done, ("added", "rows", done.held), _distances(done))
 
 
 def _distances(done: Deletion | Addition, compared: str = "") -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import msgspec
 import typer
 
-from leaveout.errors import SpecError, TrainingError
+from leaveout.errors import LeaveoutError, SpecError, TrainingError
 from leaveout.files import RESULTS, read_whole
 from leaveout.verifier.output_file import OutputFile
 
@@ -194,3 +194,12 @@ def read_settings(texts: Sequence[str]) -> dict[str, str]:
             raise SpecError(f"--set {text}: '{name}' is set twice")
         values[name] = value
     return values
+
+
+def refuse_claim(error: type[LeaveoutError], **given: float | None) -> None:
+    """Raise if alpha, beta or gamma of a claim is out of range."""
+    for name, value in given.items():
+        most = sys.float_info.max if name == "alpha" else 1.0
+        if value is not None and not 0 <= value <= most:
+            kind = "a number of at least 0" if name == "alpha" else "a probability"
+            raise error(f"--{name} {value:g}: expected {kind}")

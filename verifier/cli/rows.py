@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.errors import SpecError
+from leaveout.files import refuse_unwritten
 from leaveout.verifier.output_file import OutputFile
 
 if TYPE_CHECKING:
@@ -134,10 +135,8 @@ def rows(
     if time is not None:
         report = _search(report, time, network, family, folder)
         if update:
-            try:
+            with refuse_unwritten(SpecError, result):
                 write_json(report, result)
-            except OSError as error:
-                raise SpecError(f"{result}: cannot write: {error.strerror}") from None
     found = every(report, data=data, network=network, family=family, folder=folder)
     if row is not None:
         found = find_rows(found, row)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from leaveout.errors import cause
-from leaveout.files import SETTINGS, read_whole, why_unread
+from leaveout.files import SETTINGS, read_whole, refuse_unwritten, why_unread
 from leaveout.kernel.records import parse
 from leaveout.verifier.evidence.statement import EvidenceError, TamperedError
 
@@ -147,15 +147,13 @@ def make_keys(name: Path) -> str:
             raise EvidenceError(
                 f"--new-key {name}: {path} exists; existing keys are never overwritten"
             )
-    try:
+    with refuse_unwritten(EvidenceError, f"--new-key {name}"):
         _write_new(kept, private, _OWNER_ONLY)
         try:
             _write_new(given, shown, 0o644)
         except OSError:
             kept.unlink()
             raise
-    except OSError as error:
-        raise EvidenceError(f"--new-key {name}: cannot write: {error.strerror}") from None
     return str(SSlibKey.from_crypto(public).keyid)
 
 

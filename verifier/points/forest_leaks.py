@@ -19,7 +19,7 @@ from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.cores import cores
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders import Box
-from leaveout.errors import ForestError, LeaveoutError
+from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier, Forest, exact_forest
 from leaveout.models.forest.columns import COLUMNS, load_columns
 from leaveout.models.forest.family import ForestFamily
@@ -37,14 +37,14 @@ from leaveout.verifier.points.leak_decider import (
     Trace,
     column_records,
 )
-from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement, names_model
+from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.row_bounds import Kept
 from leaveout.verifier.points.sentences import NO_CONFIDENCE
 from leaveout.verifier.points.table_names import TableNames
 from leaveout.verifier.records import ByRowRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
-from leaveout.verifier.tasks import Context, Kind, Statement, Subject
+from leaveout.verifier.tasks import Context, Subject
 from leaveout.verifier.time_sharing import Clock
 
 
@@ -301,7 +301,8 @@ class ForestLeaks(LeakEngine[Forests]):
     """Leaks of forests, by branch and bound over the cells of their trees."""
 
     subject: ClassVar[Subject] = "forests"
-    decides = FORESTS
+    claims = "leaks, forests"
+    decides, alone = FORESTS, "forest"
     engine = "forests"
 
     def __init__(self, context: Context) -> None:
@@ -313,22 +314,9 @@ class ForestLeaks(LeakEngine[Forests]):
         # Leaks that earlier statements about the same question found.
         self._found: dict[tuple[Forests, int], Witness] = {}
 
-    def kind(self, job: ForestJob) -> Kind:
-        """See `Engine.kind`."""
-        return "leaks, forests"
-
     def kernels(self, job: ForestJob) -> Sequence[str]:
         """See `Engine.kernels`."""
         return ("forest_leaks",)
-
-    def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`; no other engine decides claims on forests."""
-        if not names_model(statement, self.context.checked, "forest"):
-            return self.context.resolver.fail(statement.claim, "this claim is not about a forest")
-        refusal = super().accepts(statement)
-        if refusal is not None:
-            raise refusal
-        return None
 
     def compare(self, leak: IdpStatement) -> Forests:
         """See `LeakEngine.compare`."""

@@ -127,16 +127,13 @@ def cells_of(manifest: Manifest, x: NDArray[np.float32]) -> tuple[CellRecord, ..
     encoding, facts = encoding_of(manifest), manifest.data
     if encoding is not None:
         values, wrong = nearest_record(encoding, x)
-        cells, first = [], 0
-        for column in encoding.columns:
-            last = first + len(column.features)
-            at = tuple(range(first, last))
-            name = column.name
+        cells = []
+        for column, places in encoding.placed:
+            at, name = tuple(range(places.start, places.stop)), column.name
             unit = unit_of(facts, name)
             cells.append(
                 CellRecord(name=name, at=at, value=values[name], nearest=name in wrong, unit=unit)
             )
-            first = last
         return tuple(cells)
     if facts is None or len(facts.features) != len(x):
         return ()
@@ -324,10 +321,9 @@ def outside_box(instance: Instance) -> str | None:
 def _complete_choices(encoding: Encoding | None, box: Box) -> list[Choices]:
     """Return the listed values that cover a column's values in any record."""
     by_columns = {tuple(each.columns.tolist()): each for each in box.choices}
-    covered, first = [], 0
-    for column in () if encoding is None else encoding.columns:
-        at = tuple(range(first, first + len(column.features)))
-        first += len(at)
+    covered = []
+    for column, places in () if encoding is None else encoding.placed:
+        at = tuple(range(places.start, places.stop))
         each, records = by_columns.get(at), records_of(column)
         if each is None or records is None:
             continue

@@ -81,8 +81,8 @@ class Probes:
         tried: list[tuple[int, int, int, bool]] = []  # column, row, feature, whether a number
         categories = []
         base = np.zeros(data.X.shape[1])
-        for column, at in zip(data.encoding.columns, _starts(data), strict=True):
-            part = data.X[:, at : at + len(column.features)]
+        for column, places in data.encoding.placed:
+            part, at = data.X[:, places], places.start
             if column.name not in names:  # whether the number before it is missing
                 tried.append((len(first) - 1, int(part[:, 1].argmax()), at + 1, False))
                 continue
@@ -219,13 +219,6 @@ class Probes:
                     f"df[{column!r}].astype('category')"
                 )
                 raise TrainingError(f"{name}: {kind} looks up numbers of {column!r}: {cure}")
-
-
-def _starts(data: TrainingData) -> list[int]:
-    """Return the first feature of each column."""
-    assert data.encoding is not None
-    widths = [len(column.features) for column in data.encoding.columns]
-    return [0, *np.cumsum(widths[:-1]).tolist()]
 
 
 def dense(table: Any) -> Any:

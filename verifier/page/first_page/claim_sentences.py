@@ -19,6 +19,7 @@ from leaveout.verifier.amounts import (
 )
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.points.leak_statements import (
+    MIRROR,
     IdpStatement,
     recognise,
     share_of,
@@ -28,8 +29,6 @@ from leaveout.verifier.points.sentences import NO_CONFIDENCE, label_phrase
 from leaveout.verifier.records import BoxRecord, Fact, ModelRecord
 from leaveout.verifier.report import SAMPLE, Result
 from leaveout.verifier.resolve_names import Reading, Resolver
-
-_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 _WHY = {
     "time": "the time limit was reached",
@@ -145,7 +144,7 @@ class Asked:
         operator: str = claim.operator
         other: Expression = claim.right
         if claim.right is self.call:
-            operator, other = _MIRROR.get(operator, operator), claim.left
+            operator, other = MIRROR.get(operator, operator), claim.left
         value = self.number(other)
         return None if value is None else (operator, value)
 
