@@ -22,6 +22,7 @@ from leaveout.models.onnx.file import Network, load_network
 from leaveout.models.onnx.reader import TREES
 from leaveout.models.trees.reading import is_library_text, read_trees
 from leaveout.verifier.amounts import count_noun
+from leaveout.written import first_few
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -118,8 +119,7 @@ def _trees(trees: Ensemble, name: str) -> Iterator[str]:
 def _answers(labels: Sequence[str], otherwise: str) -> str:
     if not labels:
         return otherwise
-    shown = ", ".join(str(each) for each in labels[:9])
-    return f"{count_noun(len(labels), 'label')}: {shown}{', ...' * (len(labels) > 9)}"
+    return f"{count_noun(len(labels), 'label')}: {first_few(labels, 9)}"
 
 
 def _linear(model: LinearModel, name: str) -> Iterator[str]:

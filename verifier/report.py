@@ -107,6 +107,16 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.label_text if label == self.label else str(label)
 
     @property
+    def title(self) -> str:
+        """The name, with the label if it has one."""
+        return self.name if self.label is None else f"{self.name}, label {self.label_text}"
+
+    @property
+    def at_confidence(self) -> str:
+        """The confidence in words; empty if it does not rest on samples."""
+        return "" if self.confidence is None else f" with confidence {self.confidence:g}"
+
+    @property
     def claimed_bounds(self) -> tuple[float | None, float | None]:
         """The claimed bounds; a sample has no lower bound for all rows."""
         return None if self.is_sampled else self.lower, self.upper
@@ -140,6 +150,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     training: tuple[TrainingRecord, ...] = ()
     by_row: tuple[ByRowRecord, ...] = ()
     models: tuple[ModelRecord, ...] = ()
+
+    def statement_of(self, result: Result) -> StatementRecord | None:
+        """Return the statement of a result, if it is known."""
+        return next((each for each in self.statements if each.name == result.name), None)
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""

@@ -196,9 +196,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def retrain(self) -> None:
         """Redraw and retrain all shards: a new epoch with a full budget."""
-        self._repeat(
-            lambda: self._renew(self._ledger, self._at, self._shards.rows, self.classes_)
-        )
+        self._repeat(lambda: self._renew(self._ledger, self._at, self._shards.rows, self.classes_))
 
     def add(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
         """Add points and retrain the shards that receive one.

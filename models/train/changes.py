@@ -20,6 +20,7 @@ from leaveout.models.train.data import refuse_empty_cells, row_ids
 from leaveout.models.train.encoding import is_missing_value
 from leaveout.models.train.folder import ModelFolder, open_for_change
 from leaveout.models.train.receipt import Receipt
+from leaveout.written import first_few
 
 _SHOWN = 3
 _LOOKED_THROUGH = 2**26
@@ -248,7 +249,7 @@ def _named_rows(
         raise error(f"row {twice!r} is named twice")
     wrong = [row for row in rows if row not in known]
     if wrong:
-        shown = ", ".join(map(repr, wrong[:_SHOWN])) + ", ..." * (len(wrong) > _SHOWN)
+        shown = first_few(map(repr, wrong), _SHOWN)
         columns = folder.columns
         by = (
             f"rows leave together, and are named by {folder.group!r}"

@@ -16,6 +16,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.ballots import MOST_LABELS, Assumption
 from leaveout.models.votes.features import Features
 from leaveout.names import hint
+from leaveout.written import first_few
 
 
 def is_text(word: str) -> bool:
@@ -201,7 +202,7 @@ def checked_truth(
         row = int(np.argmax(truth == NO_LABEL))
         raise TrainingError(
             f"{place(row)}: {words[row]!r} is not one of the labels "
-            f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}{hint(words[row], names)}; "
+            f"{first_few(names, 8)}{hint(words[row], names)}; "
             "fix the row, or list all labels with --labels"
         )
     return truth

@@ -13,6 +13,7 @@ import typer
 
 from leaveout.errors import GuardError
 from leaveout.verifier.cli.progress import counter_bar
+from leaveout.written import first_few
 
 if TYPE_CHECKING:
     from leaveout.models.reading import Reading
@@ -291,12 +292,11 @@ def guard(
         _refuse_to_replace(output, folder, memory, rows)
         refused = _answer(opened, rows, output)
     if refused:
-        shown = ", ".join(map(str, refused[:_LISTED])) + ", ..." * (len(refused) > _LISTED)
         unit = "row" if _is_archive(rows) else "line"
         sys.stderr.write(
             f"leaveout: refused {len(refused):,} row{'s' * (len(refused) != 1)} outside the "
-            f"verified inputs ({unit} {shown}); nothing is proved about them: check "
-            "units and whole numbers, or add --outside noise\n"
+            f"verified inputs ({unit} {first_few(refused, _LISTED)}); nothing is proved "
+            "about them: check units and whole numbers, or add --outside noise\n"
         )
         raise typer.Exit(_REFUSED)
 

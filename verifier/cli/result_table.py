@@ -229,13 +229,12 @@ def _count_features(box: BoxRecord) -> str:
 
 
 def _sentences(result: Result) -> list[str]:
-    head = result.name if result.label is None else f"{result.name}, label {result.label_text}"
     lines = []
     # The worst leak of a proved guarantee is below the threshold, so it is not shown.
     if result.witness is not None and (result.kind == "find" or result.verdict == "refuted"):
-        lines.append(f"{head}: {result.witness.words}")
+        lines.append(f"{result.title}: {result.witness.words}")
     if result.example is not None and (result.kind == "find" or result.verdict == "refuted"):
-        lines.append(f"{head}: {result.example.words}")
+        lines.append(f"{result.title}: {result.example.words}")
     if result.reason is not None:
-        lines.append(f"{head}: unknown: {result.reason}")
+        lines.append(f"{result.title}: unknown: {result.reason}")
     return lines

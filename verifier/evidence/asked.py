@@ -32,7 +32,7 @@ from leaveout.specs import (
     with_params,
 )
 from leaveout.specs.text.errors import Slip
-from leaveout.specs.text.expressions import children
+from leaveout.specs.text.expressions import walk
 from leaveout.verifier.engines import engines
 from leaveout.verifier.evidence.statement import EvidenceError, Places, Subject, TamperedError
 from leaveout.verifier.options import VerifyOptions
@@ -205,14 +205,11 @@ def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Pla
 
 def _unreachable(tree: Spec, root: Path, base: Path) -> str:
     """Return why a file named by a specification is out of reach; empty if none is."""
-    waiting: list[Node] = list(tree.statements)
-    while waiting:
-        node = waiting.pop()
+    for node in walk(*tree.statements):
         if isinstance(node, Text):
             where = Path(os.path.normpath(base / node.value))
             if "\0" in node.value or not where.is_relative_to(root):
                 return f"the specification names {node.value!r}, which is not attested"
-        waiting.extend(children(node))
     return ""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -73,7 +74,11 @@ def ml_bom(report: Report) -> bytes:
         "components": components,
         "dependencies": [_dependency(each, report) for each in models],
     }
-    text = json.dumps(printable(bom), indent=2, ensure_ascii=False, allow_nan=False)
+    return _encode(bom)
+
+
+def _encode(content: Json) -> bytes:
+    text = json.dumps(printable(content), indent=2, ensure_ascii=False, allow_nan=False)
     return text.encode() + b"\n"
 
 
@@ -122,9 +127,7 @@ def _metric(result: Result) -> Json:
 
 
 def _value(result: Result) -> str:
-    said: str = result.verdict
-    if result.confidence is not None:
-        said += f" with confidence {result.confidence:g}"
+    said = result.verdict + result.at_confidence
     lower, upper = result.claimed_bounds
     if lower is not None:
         said += f", at least {bound(lower)}"
@@ -140,10 +143,10 @@ def _limits(results: Sequence[Result], report: Report) -> Iterator[str]:
 
 def _is_about(result: Result, file: FileRecord, report: Report) -> bool:
     """Return whether the statement names a file, by its let or its path."""
-    own = next((each for each in report.statements if each.name == result.name), None)
-    if own is None:
-        return False
-    return bool(set(own.names) & set(file.called)) or f'"{file.path}"' in own.text
+    own = report.statement_of(result)
+    return own is not None and bool(
+        set(own.names) & set(file.called) or f'"{file.path}"' in own.text
+    )
 
 
 def _data(record: TrainingRecord) -> Json:
@@ -221,8 +224,7 @@ def sarif_part(given: Given) -> bytes:
 def sarif(*reports: Report) -> bytes:
     """Return reports as SARIF, one run each."""
     log = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [_run(each) for each in reports]}
-    text = json.dumps(printable(log), indent=2, ensure_ascii=False, allow_nan=False)
-    return text.encode() + b"\n"
+    return _encode(log)
 
 
 def _run(report: Report) -> Json:
@@ -249,7 +251,7 @@ def _run(report: Report) -> Json:
         "results": found,
         "properties": {
             "proved": [
-                _result_name(each) + _confidence_suffix(each)
+                each.title + each.at_confidence
                 for each in report.results
                 if each.verdict == "proved"
             ]
@@ -281,7 +283,7 @@ def _rule(topic: Topic, groups: str) -> Json:
 
 
 def _result(result: Result, topic: Topic, report: Report) -> Json:
-    said = next((each for each in report.statements if each.name == result.name), None)
+    said = report.statement_of(result)
     found: Json = {
         "ruleId": f"leaveout/{topic.name}",
         "ruleIndex": TOPICS.index(topic),
@@ -303,23 +305,10 @@ def _result(result: Result, topic: Topic, report: Report) -> Json:
     return found
 
 
-def _result_name(result: Result) -> str:
-    """Return the name of a result, with its label."""
-    return result.name if result.label is None else f"{result.name}, label {result.label_text}"
-
-
-def _confidence_suffix(result: Result) -> str:
-    """Return the confidence of a result that rests on samples."""
-    return "" if result.confidence is None else f" with confidence {result.confidence:g}"
-
-
 def _message(result: Result) -> str:
     """Return the outcome and its evidence in words."""
-    lines = [
-        f"{_result_name(result)}: {result.verdict}{_confidence_suffix(result)}",
-        *_evidence_phrases(result),
-    ]
-    return "; ".join(lines)
+    said = f"{result.title}: {result.verdict}{result.at_confidence}"
+    return "; ".join([said, *_evidence_phrases(result)])
 
 
 def _evidence_phrases(result: Result) -> Iterator[str]:
@@ -369,21 +358,11 @@ def _location(report: Report, path: str) -> Json:
     """Return a file's path relative to the folder in which the run was started."""
     spec = "" if "\n" in report.spec else report.spec
     folder = PurePosixPath(Path(spec).as_posix()).parent
-    joined = _normal(folder / path)
+    joined = posixpath.normpath(folder / path)
     if folder.is_absolute() or joined.startswith("../"):
         # If that is unknown, relative to the specification.
         return {"uri": quote(path)}
     return {"uri": quote(joined), "uriBaseId": _ROOT}
-
-
-def _normal(path: PurePosixPath) -> str:
-    parts: list[str] = []
-    for each in path.parts:
-        if each == ".." and parts and parts[-1] != "..":
-            parts.pop()
-        else:
-            parts.append(each)
-    return "/".join(parts)
 
 
 ATTESTED = ("an attestation", ({"payloadType", "payload"}, {"_type", "predicateType"}))

@@ -11,6 +11,7 @@ from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.access import ProvedBounds, expect_key, save_bounds
 from leaveout.verifier.output_file import OutputFile
 from leaveout.verifier.points.network_leaks import NetworkJob, NetworkLeaks
+from leaveout.written import first_few
 
 
 def _holds_bounds(path: Path) -> bool:
@@ -50,6 +51,5 @@ class BoundsTarget:
             save_bounds(self.path, bounds)
         except GuardError as error:
             raise SpecError(f"--bounds {error}") from None
-        shown = ", ".join(bound(float(each), up=True) for each in bounds.thresholds[:4])
-        more = ", ..." if len(bounds.thresholds) > 4 else ""
-        return f"{self.path}: bounds of each member for a guard, by label at most {shown}{more}"
+        shown = first_few((bound(each, up=True) for each in bounds.thresholds.tolist()), 4)
+        return f"{self.path}: bounds of each member for a guard, by label at most {shown}"

@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from leaveout.specs import Call, Compare, Confident, Find, ForAll, Function, Implies, Node, Number
+from leaveout.specs import Call, Compare, Confident, Find, ForAll, Function, Implies, Number
 from leaveout.specs.deciders import Curve
-from leaveout.specs.text.expressions import children
+from leaveout.specs.text.expressions import walk
 from leaveout.verifier.amounts import bound, plain, same, span
 from leaveout.verifier.page.markup import Child, Html, join_children, tag
 from leaveout.verifier.page.model import Page, Statement
@@ -105,14 +105,8 @@ def _call(statement: Statement, function: str) -> str:
     """Return the only call of a function in a statement; empty if not exactly one."""
     if statement.written is None:
         return ""
-    written = statement.written
-    waiting: list[Node] = [written.statement, *written.definitions]
-    calls: set[str] = set()
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Call) and node.function == function:
-            calls.add(str(node))
-        waiting.extend(children(node))
+    nodes = walk(statement.written.statement, *statement.written.definitions)
+    calls = {str(each) for each in nodes if isinstance(each, Call) and each.function == function}
     return calls.pop() if len(calls) == 1 else ""
 
 

@@ -36,6 +36,7 @@ from leaveout.verifier.records import ExampleRecord, GroupsRecord, TraceRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Engine, Outline, Statement, Subject
 from leaveout.verifier.time_sharing import Clock, in_turn
+from leaveout.written import first_few
 
 _NO_IDS: Mapping[str, str] = {}
 
@@ -424,10 +425,8 @@ def in_words(
 
 
 def _row(values: tuple[float, ...], digits: int) -> str:
-    shown = ", ".join(
-        "missing" if math.isnan(value) else f"{value:.{digits}g}" for value in values[:_SHOWN]
-    )
-    return f"({shown}{', ...' if len(values) > _SHOWN else ''})"
+    words = ("missing" if math.isnan(value) else f"{value:.{digits}g}" for value in values)
+    return f"({first_few(words, _SHOWN)})"
 
 
 def _digits(rows: list[tuple[float, ...]]) -> int:

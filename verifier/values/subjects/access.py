@@ -22,6 +22,7 @@ from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.access import MEMORY, Access, load_access, memory_epsilon
 from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.points.sentences import record, without_member
+from leaveout.written import first_few
 
 _LISTED = 6
 """Bounds that a note lists."""
@@ -171,13 +172,11 @@ def _refute_part(served: Access, part: _Part, witness: Witness) -> Decided | Non
 
 
 def _notes(served: Access, epsilon: float) -> Iterator[str]:
-    thresholds = served.bounds.thresholds
-    listed = ", ".join(bound(float(each), up=True) for each in thresholds[:_LISTED])
-    more = ", ..." if len(thresholds) > _LISTED else ""
+    bounds = (bound(each, up=True) for each in served.bounds.thresholds.tolist())
     yield (
         f"{served.folder}: a guard with --epsilon {epsilon:g} or less noises every leak of "
-        f"{len(served.instance.family):,} members; above {listed}{more} (by label) no member is "
-        "evaluated"
+        f"{len(served.instance.family):,} members; above {first_few(bounds, _LISTED)} (by "
+        "label) no member is evaluated"
     )
     drawn = memory_epsilon(served.folder)
     if drawn is not None and drawn != epsilon:
