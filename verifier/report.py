@@ -112,6 +112,11 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.name if self.label is None else f"{self.name}, label {self.label_text}"
 
     @property
+    def standing(self) -> str:
+        """The verdict, with the confidence if it rests on samples."""
+        return self.verdict + ("" if self.confidence is None else f" at {self.confidence:g}")
+
+    @property
     def at_confidence(self) -> str:
         """The confidence in words; empty if it does not rest on samples."""
         return "" if self.confidence is None else f" with confidence {self.confidence:g}"

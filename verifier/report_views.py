@@ -26,8 +26,7 @@ def lines(report: Report) -> str:
 def _line(result: Result) -> str:
     known = result.lower is not None or result.upper is not None
     amount = f", {span(*result.claimed_bounds)}" if known else ""
-    sure = "" if result.confidence is None else f" at {result.confidence:g}"
-    return f"{result.title}: {result.verdict}{sure}{amount}"
+    return f"{result.title}: {result.standing}{amount}"
 
 
 def frame(report: Report) -> Any:

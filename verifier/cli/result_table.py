@@ -121,7 +121,7 @@ def render(report: Report, console: Console) -> None:
         table.add_row(
             Text(result.name),
             Text(result.label_text or "all"),
-            Text(_verdict(result), style=_STYLE[result.verdict]),
+            Text(result.standing, style=_STYLE[result.verdict]),
             *ends(result.lower, result.upper),
             f"{result.seconds:.1f}",
         )
@@ -133,12 +133,6 @@ def render(report: Report, console: Console) -> None:
     lines += [Text(f"note: {note}") for note in report.notes]
     lines += [Text(line) for line in _answers(report)]
     console.print(Group(*lines), soft_wrap=True)
-
-
-def _verdict(result: Result) -> str:
-    """Return the verdict, with the confidence of a result that rests on samples."""
-    sure = result.confidence
-    return result.verdict if sure is None else f"{result.verdict} at {sure:g}"
 
 
 def render_checked(found: list[Checked], console: Console) -> None:

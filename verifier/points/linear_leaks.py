@@ -36,6 +36,7 @@ from leaveout.verifier.points.leak_decider import (
 from leaveout.verifier.points.leak_statements import LINEARS, IdpStatement
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.row_bounds import Kept
+from leaveout.verifier.points.sentences import outside_inputs
 from leaveout.verifier.points.table_names import TableNames
 from leaveout.verifier.records import ByRowRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
@@ -378,12 +379,8 @@ class LinearLeaks(LeakEngine[Linears]):
         fitted = self._fitted[id(held)]
         reader = InputReader(resolver, held.inputs, "linear model")
         inputs = reader.read(box)
-        left = int(np.count_nonzero(~inputs.contains(held.X)))
-        outside = (
-            f"{left:,} of the model's {len(held.X):,} rows lie outside the set of inputs; nothing "
-            "is claimed about them"
-        )
-        self.note(*reader.notes, *([outside] if left else []), *fitted.claim_notes)
+        outside = outside_inputs(held.X, inputs, "model")
+        self.note(*reader.notes, *outside, *fitted.claim_notes)
         self._asked[key] = Linears((file, file), inputs, False, fitted)
         return self._asked[key]
 

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab import Instance, Witness
 from leaveout.bab.native.explorer import Group
 from leaveout.encoders import Box, Choices
@@ -277,6 +278,13 @@ def without_member(family: Family) -> str | None:
         f"only {len(family):,} of {facts.rows:,} training rows have a member; nothing is claimed "
         "about the others"
     )
+
+
+def outside_inputs(rows: Floats, box: Box, model: str, called: str = "rows") -> list[str]:
+    """Return a note on a model's rows outside the input set."""
+    left = int(np.count_nonzero(~box.contains(rows)))
+    told = f"{left:,} of the {model}'s {len(rows):,} {called} lie outside the set of inputs; "
+    return [f"{told}nothing is claimed about them"] if left else []
 
 
 def outside_box(instance: Instance) -> str | None:

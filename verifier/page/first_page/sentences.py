@@ -196,7 +196,7 @@ def assumptions(page: Page) -> tuple[Assumption, ...]:
                 continue
             kept = found.setdefault(words, _Gathered())
             if head:
-                kept.about[_short(head)] = None
+                kept.about[PurePath(head).name if "/" in head else head] = None
                 kept.anchors |= {anchor for anchor, names in named.items() if head in names}
             else:
                 # Only the accounting of a service says what it rests on without a name before it.
@@ -240,10 +240,6 @@ def _names(run: Run, statement: Statement) -> frozenset[str]:
         elif isinstance(node, Text):
             found |= {node.value, str(folder / node.value)}
     return frozenset(found)
-
-
-def _short(head: str) -> str:
-    return PurePath(head).name if "/" in head else head
 
 
 def state(page: Page) -> str:

@@ -61,7 +61,8 @@ def idp(given: Arguments) -> Decided:
             found, tree = _prove_part(served.instance, part, options)
             trees.append(tree)
         if found is None:
-            found = _search_part(served.instance, part, options)
+            own = _of(served.instance, part)
+            found = search(own, part.label, options, floor=part.bound, decide=True)
         if found.interrupted:
             raise KeyboardInterrupt
         if found.contradicted:
@@ -107,11 +108,6 @@ def _of(instance: Instance, part: _Part) -> Instance:
         return instance
     chosen = Family(family.take(part.members), family.removed[part.members], family.manifest)
     return make_instance(instance.network, chosen, instance.box)
-
-
-def _search_part(instance: Instance, part: _Part, options: NativeOptions) -> EngineResult:
-    """Search the leaks of a part above its bound."""
-    return search(_of(instance, part), part.label, options, floor=part.bound, decide=True)
 
 
 def _prove_part(
