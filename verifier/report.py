@@ -112,7 +112,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.name if self.label is None else f"{self.name}, label {self.label_text}"
 
     @property
-    def standing(self) -> str:
+    def outcome(self) -> str:
         """The verdict, with the confidence if it rests on samples."""
         return self.verdict + ("" if self.confidence is None else f" at {self.confidence:g}")
 

@@ -26,7 +26,7 @@ def lines(report: Report) -> str:
 def _line(result: Result) -> str:
     known = result.lower is not None or result.upper is not None
     amount = f", {span(*result.claimed_bounds)}" if known else ""
-    return f"{result.title}: {result.standing}{amount}"
+    return f"{result.title}: {result.outcome}{amount}"
 
 
 def frame(report: Report) -> Any:

@@ -404,7 +404,7 @@ def spec_text(family: TreeFamily, X: Floats, columns: TableColumns, names: tuple
     missing = np.flatnonzero(np.isnan(X).any(axis=0)).tolist()
     words = [
         list(range(places.start, places.stop))
-        for column, places in (() if columns.encoding is None else columns.encoding.placed)
+        for column, places in (() if columns.encoding is None else columns.encoding.layout)
         if isinstance(column, CategoryColumn)
     ]
     lines = [f"box({low.tolist()}, {high.tolist()})"]

@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.files import ARCHIVE, open_atomically, open_file
+from leaveout.files import ARCHIVE, open_atomically, open_file, refuse_unwritten
 from leaveout.kernel.files import refuse_bombs, refuse_damage
 from leaveout.models.forest.chance import content_keys, copies_of, in_tree, members
 from leaveout.models.forest.plain import Ensemble, Groups, PlainTree, Settings
@@ -268,15 +268,16 @@ def save_ensemble(ensemble: Ensemble, path: Path) -> None:
     manifest = _Manifest(
         _FORMAT, version, ensemble.settings, SMALL, ensemble.next_name, sizes, _digest(arrays)
     )
-    try:
-        with open_atomically(path) as stream, zipfile.ZipFile(stream, "w") as archive:
-            _write(archive, _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
-            for name, array in arrays.items():
-                content = io.BytesIO()
-                npy.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
-                _write(archive, f"{name}.npy", content.getvalue())
-    except OSError as error:
-        raise ForestError(f"{path}: cannot write: {error.strerror or error}") from error
+    with (
+        refuse_unwritten(ForestError, path),
+        open_atomically(path) as stream,
+        zipfile.ZipFile(stream, "w") as archive,
+    ):
+        _write(archive, _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            npy.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+            _write(archive, f"{name}.npy", content.getvalue())
 
 
 def digest_of(ensemble: Ensemble) -> str:

@@ -212,7 +212,7 @@ class LinearFolder(ModelFolder):
             return []
         return [
             (np.arange(places.start, places.stop), " ".join(column.name.split()))
-            for column, places in encoding.placed
+            for column, places in encoding.layout
             if isinstance(column, CategoryColumn)
         ]
 
@@ -349,7 +349,7 @@ class LinearFolder(ModelFolder):
         if encoding is None or self.columns.frozen:
             return ()
         found = []
-        for column, places in encoding.placed:
+        for column, places in encoding.layout:
             values = X[:, places.start]
             if isinstance(column, CategoryColumn) or not column.scaled:
                 continue

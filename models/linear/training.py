@@ -289,7 +289,7 @@ def train_linear(
 def _design(X: Floats, columns: LinearColumns, bins: int, splines: int, every: bool) -> Design:
     """Return how features become columns; ``every``: also those that the others imply."""
     words: set[int] = set()
-    for column, own in columns.encoding.placed if columns.encoding and not columns.frozen else ():
+    for column, own in columns.encoding.layout if columns.encoding and not columns.frozen else ():
         words |= {*range(own.start, own.stop)} if isinstance(column, CategoryColumn) else set()
     found = []
     for at, x in enumerate(X.T):

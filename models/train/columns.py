@@ -91,7 +91,7 @@ class TableColumns(msgspec.Struct, frozen=True, kw_only=True):
         if self.encoding is None:
             return msgspec.structs.replace(self, ids=ids)
         columns: list[NumberColumn | CategoryColumn] = []
-        for column, places in self.encoding.placed:
+        for column, places in self.encoding.layout:
             if isinstance(column, NumberColumn) and not column.scaled:
                 column = number_column(column.name, X[:, places.start], scaled=False)
             columns.append(column)

@@ -96,7 +96,7 @@ class Encoding(msgspec.Struct, frozen=True, omit_defaults=True):
         return tuple(name for column in self.columns for name in column.features)
 
     @property
-    def placed(self) -> Iterator[tuple[NumberColumn | CategoryColumn, slice]]:
+    def layout(self) -> Iterator[tuple[NumberColumn | CategoryColumn, slice]]:
         """The columns, each with the places of its features."""
         first = 0
         for column in self.columns:
@@ -205,7 +205,7 @@ def encode_values(
     named = [f"row {index}" for index in range(len(table))] if places is None else places
     encoded = np.zeros((len(table), len(encoding.features)))
     every = np.arange(len(table))
-    for column, own in encoding.placed:
+    for column, own in encoding.layout:
         cells = [_cell(row, column.name, at) for row, at in zip(table, named, strict=True)]
         gaps = column.name in encoding.gaps
         _encode_column(column, cells, every, named.__getitem__, gaps, encoded[:, own])
@@ -224,7 +224,7 @@ def encode_columns(
     """
     encoded = np.zeros((rows, len(encoding.features)), dtype=kind)
     with np.errstate(over="ignore"):  # readers of the features refuse it
-        for column, places in encoding.placed:
+        for column, places in encoding.layout:
             found: Cells = cells(column.name)
 
             def place_of(word: int, found: Cells = found) -> str:
@@ -367,7 +367,7 @@ def decode_row(
             "one number per feature"
         )
     decoded: dict[str, str | float] = {}
-    for column, places in encoding.placed:
+    for column, places in encoding.layout:
         part = values[places]
         if isinstance(column, CategoryColumn):
             decoded[column.name] = column.categories[int(np.argmax(part))]
@@ -402,7 +402,7 @@ def nearest_record(
     read = np.asarray(x, dtype=np.float32)
     values: dict[str, str | float] = {}
     wrong: dict[str, str] = {}
-    for column, places in encoding.placed:
+    for column, places in encoding.layout:
         part, value = read[places], decoded[column.name]
         if isinstance(column, CategoryColumn):
             values[column.name] = value

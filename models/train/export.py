@@ -70,7 +70,7 @@ def _refinements(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[s
     refined: list[tuple[str, str, str]] = []
     left: list[str] = []
     listed, written = 0, 0
-    for column, places in encoding.placed:
+    for column, places in encoding.layout:
         features = range(places.start, places.stop)
         name = " ".join(column.name.split())[:_LONGEST]
         if isinstance(column, CategoryColumn):

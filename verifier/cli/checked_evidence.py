@@ -59,7 +59,7 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
 def _standing_line(standing: Standing) -> str:
     """Return the line of a result: its verdict and what was proved of it."""
     result = standing.result
-    told = f"{result.title}: {result.standing}"
+    told = f"{result.title}: {result.outcome}"
     if standing.why:
         return f"{told}; NOT proved again: {standing.why}"
     if not standing.words:

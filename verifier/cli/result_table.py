@@ -121,7 +121,7 @@ def render(report: Report, console: Console) -> None:
         table.add_row(
             Text(result.name),
             Text(result.label_text or "all"),
-            Text(result.standing, style=_STYLE[result.verdict]),
+            Text(result.outcome, style=_STYLE[result.verdict]),
             *ends(result.lower, result.upper),
             f"{result.seconds:.1f}",
         )

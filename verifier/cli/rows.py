@@ -11,6 +11,7 @@ import typer
 
 from leaveout.errors import SpecError
 from leaveout.files import refuse_unwritten
+from leaveout.verifier.cli.progress import live_line
 from leaveout.verifier.output_file import OutputFile
 
 if TYPE_CHECKING:
@@ -184,34 +185,21 @@ def _search(
 ) -> Report:
     """Search rows one at a time, sharing the time among models."""
     from msgspec import structs
-    from rich.console import Console
-    from rich.status import Status
 
     from leaveout.verifier.rows.known import folders_of
     from leaveout.verifier.rows.search import search_rows
 
-    status = Console(stderr=True)
-    live = Status("searching rows", console=status) if status.is_terminal else None
-    if live is not None:
-        live.start()
-
-    def tell(done: int, count: int) -> None:
-        if live is not None:
-            live.update(f"{done:,} of {count:,} rows searched")
-
     by_row = []
-    try:
+    with live_line("searching rows") as tell:
         for at, record in enumerate(report.by_row):
             share = seconds / (len(report.by_row) - at)
             closer, done = search_rows(
                 record, share, network=network, family=family,
-                folders=folders_of(report, folder), progress=tell,
+                folders=folders_of(report, folder),
+                progress=lambda done, count: tell(f"{done:,} of {count:,} rows searched"),
             )  # fmt: skip
             by_row.append(closer)
             count = sum(map(bool, record.members))
             sys.stderr.write(f"{record.network}: {done:,} of {count:,} rows were searched\n")
             seconds -= share
-    finally:
-        if live is not None:
-            live.stop()
     return structs.replace(report, by_row=tuple(by_row))

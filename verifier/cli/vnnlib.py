@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.verifier.cli.options import Cores, CounterExampleSeed
+from leaveout.verifier.cli.progress import live_line
 
 if TYPE_CHECKING:
     from leaveout.specs.vnnlib import Reading, Status
@@ -26,21 +27,12 @@ def say(line: str) -> None:
 
 
 @contextmanager
-def progress_line() -> Iterator[Callable[[float, float, int, float], None] | None]:
+def progress_line() -> Iterator[Callable[[float, float, int, float], None]]:
     """Show a live line on standard error if that is a terminal."""
-    from rich.console import Console
-    from rich.status import Status
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with Status("searching", console=console) as status:
-
-        def show(lower: float, upper: float, nodes: int, seconds: float) -> None:
-            status.update(f"{lower:.4g} to {upper:.4g}, {nodes} open, {seconds:.0f} s")
-
-        yield show
+    with live_line("searching") as tell:
+        yield lambda lower, upper, nodes, seconds: tell(
+            f"{lower:.4g} to {upper:.4g}, {nodes} open, {seconds:.0f} s"
+        )
 
 
 def status_of(decision: Decision) -> Status:

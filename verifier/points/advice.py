@@ -50,7 +50,7 @@ def _smaller(case: Case) -> Iterator[str]:
     free -= set(case.box.discrete.tolist())
     whole: list[str] = []
     words: list[tuple[str, list[int]]] = []
-    for column, places in () if encoding is None else encoding.placed:
+    for column, places in () if encoding is None else encoding.layout:
         at = list(range(places.start, places.stop))
         if not free.issuperset(at):
             continue

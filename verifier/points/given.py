@@ -393,7 +393,7 @@ def _in_units(column: NumberColumn, feature: float) -> float:
 
 def _column(at: int, manifest: Manifest) -> NumberColumn | CategoryColumn | None:
     encoding = encoding_of(manifest)
-    placed = () if encoding is None else encoding.placed
+    placed = () if encoding is None else encoding.layout
     return next((column for column, places in placed if at < places.stop), None)
 
 

@@ -377,7 +377,7 @@ def _reason(result: EngineResult) -> str:
 def column_records(encoding: Encoding | None, units: Mapping[str, str]) -> tuple[ColumnRecord, ...]:
     """Return how a model reads the columns of its training table."""
     found: list[ColumnRecord] = []
-    for column, places in () if encoding is None else encoding.placed:
+    for column, places in () if encoding is None else encoding.layout:
         at = tuple(range(places.start, places.stop))
         unit = units.get(column.name, "")
         if not isinstance(column, NumberColumn):

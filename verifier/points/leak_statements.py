@@ -141,13 +141,9 @@ class _Reader:
             )
         if constant is not None and constant != label:
             self.refuse(conclusion, "this claim is not about which labels can change")
-        if label is not None and label_at is not None:
-            self.per_label_is_free(label_at)
-        return IdpStatement(self.statement, network, member, box, label, label_at, threshold)
-
-    def per_label_is_free(self, label_at: Expression) -> None:
-        if isinstance(self.statement, Find) and self.statement.per_label:
+        if label_at is not None and isinstance(self.statement, Find) and self.statement.per_label:
             self.refuse(label_at, "'per label' already asks for every label")
+        return IdpStatement(self.statement, network, member, box, label, label_at, threshold)
 
     def premise(
         self, node: Expression | None

@@ -129,7 +129,7 @@ def cells_of(manifest: Manifest, x: NDArray[np.float32]) -> tuple[CellRecord, ..
     if encoding is not None:
         values, wrong = nearest_record(encoding, x)
         cells = []
-        for column, places in encoding.placed:
+        for column, places in encoding.layout:
             at, name = tuple(range(places.start, places.stop)), column.name
             unit = unit_of(facts, name)
             cells.append(
@@ -330,7 +330,7 @@ def _complete_choices(encoding: Encoding | None, box: Box) -> list[Choices]:
     """Return the listed values that cover a column's values in any record."""
     by_columns = {tuple(each.columns.tolist()): each for each in box.choices}
     covered = []
-    for column, places in () if encoding is None else encoding.placed:
+    for column, places in () if encoding is None else encoding.layout:
         at = tuple(range(places.start, places.stop))
         each, records = by_columns.get(at), records_of(column)
         if each is None or records is None:

@@ -57,7 +57,7 @@ class TableNames:
             return ()
         values = decode_row(known.encoding, x)
         cells = []
-        for column, places in known.encoding.placed:
+        for column, places in known.encoding.layout:
             at = tuple(range(places.start, places.stop))
             value = values[column.name]
             if isinstance(column, CategoryColumn):

@@ -81,7 +81,7 @@ class Probes:
         tried: list[tuple[int, int, int, bool]] = []  # column, row, feature, whether a number
         categories = []
         base = np.zeros(data.X.shape[1])
-        for column, places in data.encoding.placed:
+        for column, places in data.encoding.layout:
             part, at = data.X[:, places], places.start
             if column.name not in names:  # whether the number before it is missing
                 tried.append((len(first) - 1, int(part[:, 1].argmax()), at + 1, False))
