@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from leaveout.arrays import Floats
 from leaveout.errors import SpecError
 from leaveout.models.matrices import Matrix, scale_columns, take_rows
+from leaveout.written import first_few
 
 Columns = NDArray[np.int64]
 
@@ -91,11 +92,9 @@ class Choices:
         if inside.all():
             return self
         if not inside.any():
-            sides = ", ".join(f"[{a:g}, {b:g}]" for a, b in zip(low[:4], high[:4], strict=True))
-            more = ", ..." if len(low) > 4 else ""
+            sides = first_few((f"[{a:g}, {b:g}]" for a, b in zip(low, high, strict=True)), 4)
             raise SpecError(
-                f"box: none of the {len(self):,} listed values of {self} is in the box, "
-                f"{sides}{more}"
+                f"box: none of the {len(self):,} listed values of {self} is in the box, {sides}"
             )
         return Choices(self.columns, self.values[inside], exact=self.exact)
 

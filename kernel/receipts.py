@@ -47,7 +47,7 @@ class Receipt:
         At least the Euclidean distance of the coefficients from those of a model trained on the
         rows left, and what any score differs by; both 0 where the two are equal bit for bit.
     model, before, previous : str
-        `salted` digest of the model, that of the receipt before, and its file's SHA-256.
+        `salt_digest` digest of the model, that of the receipt before, and its file's SHA-256.
     """
 
     format: Literal["leaveout receipt 2"]
@@ -82,7 +82,7 @@ class Line:
         return hashlib.sha256(self.content).hexdigest()
 
 
-def salted(salt: str, digest: str) -> str:
+def salt_digest(salt: str, digest: str) -> str:
     """Return the salted digest of a model's digest."""
     return hashlib.sha256(f"{salt} {digest}".encode()).hexdigest()
 
@@ -96,7 +96,7 @@ def read_line(content: bytes) -> Line:
     """Read a receipt, signed or not; raise ValueError if it is none."""
     raw, keys = parse(content), ()
     if isinstance(raw, dict) and "payload" in raw:
-        keys, content_ = _unsealed(raw)
+        keys, content_ = _payload_of(raw)
         receipt = decode(content_, Receipt)
     else:
         receipt = convert(raw, Receipt)
@@ -110,7 +110,7 @@ def read_line(content: bytes) -> Line:
     return Line(content, receipt, keys)
 
 
-def _unsealed(raw: dict[str, object]) -> tuple[tuple[str, ...], bytes]:
+def _payload_of(raw: dict[str, object]) -> tuple[tuple[str, ...], bytes]:
     if set(raw) != {"payload", "payloadType", "signatures"} or raw["payloadType"] != PAYLOAD_TYPE:
         raise ValueError("not the envelope of a receipt")
     signatures = convert(raw["signatures"], tuple[dict[str, str], ...])
@@ -164,7 +164,7 @@ def _break(own: Receipt, last: Line | None) -> str:
 def check_chain(text: bytes, salt: str, digest: str) -> tuple[Line, ...]:
     """Read the receipts of a model; raise `Rejected` if they are not, or it is another's."""
     lines = read_chain(text)
-    if lines[-1].receipt.model != salted(salt, digest):
+    if lines[-1].receipt.model != salt_digest(salt, digest):
         raise Rejected("the last receipt is of another model")
     return lines
 
@@ -184,6 +184,6 @@ def check_claim(lines: tuple[Line, ...], own: bytes, openings: Mapping[str, str]
     return kept.receipt
 
 
-def written(receipt: Receipt) -> bytes:
+def line_of(receipt: Receipt) -> bytes:
     """Return a receipt as an unsigned line, without its end."""
     return encode(receipt)

@@ -16,7 +16,14 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
-from leaveout.files import ARCHIVE, open_atomically, open_file, why_unread
+from leaveout.files import (
+    ARCHIVE,
+    open_atomically,
+    open_file,
+    refuse_unread,
+    refuse_unwritten,
+    why_unread,
+)
 from leaveout.kernel.files import NO_ARRAYS
 from leaveout.kernel.files import array_names as open_names
 from leaveout.kernel.files import read_archive as read_archive_arrays
@@ -118,17 +125,14 @@ def write_archive(
 ) -> None:
     """Write arrays atomically in numpy's format; equal arrays give equal bytes."""
     method = zipfile.ZIP_DEFLATED if compressed else zipfile.ZIP_STORED
-    try:
-        with open_atomically(path, most) as stream:
-            with zipfile.ZipFile(stream, "w", method) as archive:
-                for name, array in arrays.items():
-                    put_array(archive, name, array)
-                if purpose is not None:
-                    leave_room(archive)
+    with refuse_unwritten(kind, path), open_atomically(path, most) as stream:
+        with zipfile.ZipFile(stream, "w", method) as archive:
+            for name, array in arrays.items():
+                put_array(archive, name, array)
             if purpose is not None:
-                mark_file(stream, purpose)
-    except OSError as error:
-        raise kind(f"{path}: cannot write: {error.strerror or error}") from None
+                leave_room(archive)
+        if purpose is not None:
+            mark_file(stream, purpose)
 
 
 def manifest_array(manifest: object) -> NDArray[np.uint8]:
@@ -138,11 +142,8 @@ def manifest_array(manifest: object) -> NDArray[np.uint8]:
 
 def holds_archive(path: Path, kind: type[LeaveoutError]) -> bool:
     """Return whether a file starts with the first bytes of an archive."""
-    try:
-        with open_file(path, ARCHIVE) as stream:
-            start = stream.read(len(_ZIP))
-    except OSError as error:
-        raise kind(f"{path}: {why_unread(error)}") from None
+    with refuse_unread(kind, path), open_file(path, ARCHIVE) as stream:
+        start = stream.read(len(_ZIP))
     if start != _ZIP and path.suffix.lower() == ".npz":
         what = (
             "is not an NPZ file; write it with numpy.savez"

@@ -31,6 +31,7 @@ from leaveout.models.train.encoding import is_missing_value
 from leaveout.models.trees.reading import of_model, read_trees
 from leaveout.verifier.library_replay import Replay, replay
 from leaveout.verifier.warm_up import warm
+from leaveout.written import first_few
 
 Bounds = Mapping[str | int, tuple[float, float]]
 """The least and greatest value of features, by name or by number from 0."""
@@ -378,8 +379,8 @@ class _Question:
         notes = []
         if first.labels and second.labels and first.labels != second.labels:
             notes.append(
-                f"labels are compared in their order: {_some(first.labels)} and "
-                f"{_some(second.labels)}"
+                f"labels are compared in their order: {first_few(first.labels, 4)} and "
+                f"{first_few(second.labels, 4)}"
             )
         elif bool(first.labels) != bool(second.labels):
             notes.append("one of the two has no labels, so that scores alone are compared")
@@ -492,10 +493,6 @@ def _read(given: Any) -> Ensemble:
 
 def _shape(ensemble: Ensemble) -> str:
     return f"{len(ensemble.labels)} labels and {len(ensemble.base)} scores ({ensemble.source})"
-
-
-def _some(labels: Sequence[str]) -> str:
-    return ", ".join(labels[:4]) + (", ..." if len(labels) > 4 else "")
 
 
 def _numbers(values: Floats) -> str:

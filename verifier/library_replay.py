@@ -13,6 +13,7 @@ import numpy as np
 from leaveout.arrays import Floats
 from leaveout.bab.forests.tree_comparison import margins
 from leaveout.kernel.trees import Ensemble
+from leaveout.written import first_few
 
 _FAR = 1e-3
 """Further from what was read, relatively, than rounding of links brings values."""
@@ -34,8 +35,7 @@ class Replay:
     def __str__(self) -> str:
         if self.refusal:
             return f"{self.library} refuses the input: {self.refusal}"
-        shown = ", ".join(f"{each:.9g}" for each in self.values[:4])
-        shown += ", ..." if len(self.values) > 4 else ""
+        shown = first_few((f"{each:.9g}" for each in self.values), 4)
         if not self.label:
             return f"{self.library} returns {shown}"
         return f"{self.library} answers {self.label} ({shown})"

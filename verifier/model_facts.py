@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from leaveout.errors import ModelError
-from leaveout.files import MODEL, open_file, why_unread
+from leaveout.files import MODEL, open_file, refuse_unread
 from leaveout.kernel.model import LinearModel
 from leaveout.kernel.trees import Ensemble
 from leaveout.models.archive import archive_names, read_archive
@@ -22,6 +22,7 @@ from leaveout.models.onnx.file import Network, load_network
 from leaveout.models.onnx.reader import TREES
 from leaveout.models.trees.reading import is_library_text, read_trees
 from leaveout.verifier.amounts import count_noun
+from leaveout.written import first_few
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -51,11 +52,8 @@ def read_any(path: Path) -> Shown:
         raise ModelError(
             f"{path}: is a folder; name a file in it: {', '.join(names[:9]) or 'it has no model'}"
         )
-    try:
-        with open_file(path, MODEL) as stream:
-            start = stream.read(64)
-    except OSError as error:
-        raise ModelError(f"{path}: {why_unread(error)}") from None
+    with refuse_unread(ModelError, path), open_file(path, MODEL) as stream:
+        start = stream.read(64)
     if start.startswith(b"PK"):
         return _read_archive(path)
     if is_library_text(start):
@@ -121,8 +119,7 @@ def _trees(trees: Ensemble, name: str) -> Iterator[str]:
 def _answers(labels: Sequence[str], otherwise: str) -> str:
     if not labels:
         return otherwise
-    shown = ", ".join(str(each) for each in labels[:9])
-    return f"{count_noun(len(labels), 'label')}: {shown}{', ...' * (len(labels) > 9)}"
+    return f"{count_noun(len(labels), 'label')}: {first_few(labels, 9)}"
 
 
 def _linear(model: LinearModel, name: str) -> Iterator[str]:

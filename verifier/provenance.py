@@ -84,9 +84,9 @@ def _resolve_lets(node: Expression, spec: CheckedSpec) -> Expression:
     return node
 
 
-def _network(path: Path, called: str) -> Iterator[NamedFile]:
+def _network(path: Path, called: str, kind: FileKind = "network") -> Iterator[NamedFile]:
     first, *weights = files_of(path)
-    yield NamedFile(first, "network", called)
+    yield NamedFile(first, kind, called)
     # A network that keeps weights outside its folder is refused when it is loaded.
     yield from (NamedFile(each, "weights") for each in weights)
 
@@ -96,9 +96,7 @@ def _family(path: Path, called: str) -> Iterator[NamedFile]:
         yield NamedFile(path, "family", called)
         return
     for member in sorted(path.glob("*.onnx")):
-        first, *weights = files_of(member)
-        yield NamedFile(first, "member", called)
-        yield from (NamedFile(each, "weights") for each in weights)
+        yield from _network(member, called, "member")
 
 
 def _forest(path: Path, called: str) -> Iterator[NamedFile]:
@@ -162,6 +160,8 @@ def _files(function: str, path: Path, called: str) -> Iterator[NamedFile]:
 _ROWS = ("X", "y", "classes")
 _GROUPS = ("group", "group_column")
 
+Arrays = Mapping[str, NDArray[Any]]
+
 
 def of_family(file: Path, path: str) -> TrainingRecord | None:
     """Return what a family file states of its training rows; None if nothing."""
@@ -191,39 +191,20 @@ def of_forest(file: Path, path: str) -> TrainingRecord | None:
     held = _arrays(file, (*_ROWS, *_GROUPS))
     if not set(_ROWS) <= set(held) or held["X"].ndim != 2:
         return None
+    group = " ".join(held["group_column"].tolist()) if set(_GROUPS) <= set(held) else ""
+    hashed = ("X", "y", *(("group",) if group else ()))
+    return _of_rows(path, held, hashed, tuple(map(str, held["classes"].tolist())), group)
+
+
+def _of_rows(
+    path: str, held: Arrays, hashed: Sequence[str], labels: tuple[str, ...], group: str
+) -> TrainingRecord:
+    """Return the record of the rows that a file holds."""
     digest = hashlib.sha256()
-    for name in ("X", "y"):
+    for name in hashed:
         array = held[name]
         digest.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
     rows, features = held["X"].shape
-    group = ""
-    if set(_GROUPS) <= set(held):
-        digest.update(np.ascontiguousarray(held["group"]).tobytes())
-        rows, group = len(np.unique(held["group"])), " ".join(held["group_column"].tolist())
-    return TrainingRecord(
-        path=path,
-        sha256=digest.hexdigest(),
-        manifest_sha256="",
-        rows=rows,
-        features=features,
-        labels=tuple(map(str, held["classes"].tolist())),
-        group=group,
-    )
-
-
-def of_linear(file: Path, path: str) -> TrainingRecord | None:
-    """Return what a linear model states of its rows; None if the file holds no linear model."""
-    held = _arrays(file, ("manifest", "X", "y", "weights", "group"))
-    try:
-        told = json.loads(held["manifest"].tobytes())
-        rows, features = held["X"].shape
-        labels, group = tuple(map(str, told["labels"])), str(told["group"] or "")
-    except (KeyError, ValueError, TypeError):
-        return None
-    digest = hashlib.sha256()
-    for name in ("X", "y", "weights", "group"):
-        if name in held:
-            digest.update(np.ascontiguousarray(held[name]).tobytes())
     if group and "group" in held:
         rows = len(np.unique(held["group"]))
     return TrainingRecord(
@@ -237,7 +218,20 @@ def of_linear(file: Path, path: str) -> TrainingRecord | None:
     )
 
 
-def _arrays(file: Path, names: tuple[str, ...]) -> Mapping[str, NDArray[Any]]:
+def of_linear(file: Path, path: str) -> TrainingRecord | None:
+    """Return what a linear model states of its rows; None if the file holds no linear model."""
+    held = _arrays(file, ("manifest", "X", "y", "weights", "group"))
+    try:
+        told = json.loads(held["manifest"].tobytes())
+        _, _ = held["X"].shape
+        labels, group = tuple(map(str, told["labels"])), str(told["group"] or "")
+    except (KeyError, ValueError, TypeError):
+        return None
+    hashed = [name for name in ("X", "y", "weights", "group") if name in held]
+    return _of_rows(path, held, hashed, labels, group)
+
+
+def _arrays(file: Path, names: tuple[str, ...]) -> Arrays:
     try:
         return read_archive(file, LeaveoutError, only=names)
     except LeaveoutError:

@@ -107,6 +107,21 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
         return self.label_text if label == self.label else str(label)
 
     @property
+    def title(self) -> str:
+        """The name, with the label if it has one."""
+        return self.name if self.label is None else f"{self.name}, label {self.label_text}"
+
+    @property
+    def outcome(self) -> str:
+        """The verdict, with the confidence if it rests on samples."""
+        return self.verdict + ("" if self.confidence is None else f" at {self.confidence:g}")
+
+    @property
+    def at_confidence(self) -> str:
+        """The confidence in words; empty if it does not rest on samples."""
+        return "" if self.confidence is None else f" with confidence {self.confidence:g}"
+
+    @property
     def claimed_bounds(self) -> tuple[float | None, float | None]:
         """The claimed bounds; a sample has no lower bound for all rows."""
         return None if self.is_sampled else self.lower, self.upper
@@ -140,6 +155,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     training: tuple[TrainingRecord, ...] = ()
     by_row: tuple[ByRowRecord, ...] = ()
     models: tuple[ModelRecord, ...] = ()
+
+    def statement_of(self, result: Result) -> StatementRecord | None:
+        """Return the statement of a result, if it is known."""
+        return next((each for each in self.statements if each.name == result.name), None)
 
     def to_json(self) -> bytes:
         """Encode as JSON; every number is finite or null."""
@@ -216,10 +235,17 @@ def exit_code(report: Report) -> ExitCode:
     return ExitCode.UNKNOWN if "unknown" in verdicts else ExitCode.PROVED
 
 
+def json_for(report: Report, path: Path | None) -> bytes:
+    """Return the results as JSON, paths relative to the folder of the file they go to."""
+    if path is not None:
+        placed = _view("leaveout.verifier.evidence.statement:relocate_report")
+        report = placed(report, path.resolve().parent)
+    return report.to_json()
+
+
 def write_json(report: Report, path: Path) -> None:
     """Write a report atomically, following links.
 
     Its paths are relative to the file's folder; see `leaveout.verifier.evidence.statement`.
     """
-    placed = _view("leaveout.verifier.evidence.statement:relocate_report")
-    write_whole(path, placed(report, path.resolve().parent).to_json())
+    write_whole(path, json_for(report, path))

@@ -26,12 +26,7 @@ def lines(report: Report) -> str:
 def _line(result: Result) -> str:
     known = result.lower is not None or result.upper is not None
     amount = f", {span(*result.claimed_bounds)}" if known else ""
-    sure = "" if result.confidence is None else f" at {result.confidence:g}"
-    return f"{_head(result)}: {result.verdict}{sure}{amount}"
-
-
-def _head(result: Result) -> str:
-    return result.name + (f", label {result.label_text}" if result.label_text else "")
+    return f"{result.title}: {result.outcome}{amount}"
 
 
 def frame(report: Report) -> Any:
@@ -76,7 +71,7 @@ def chart(report: Report, ax: Any = None) -> Any:
         for answers in report.answers:
             if result.name in answers.statements:
                 _points(ax, place, result, answers)
-    ax.set_yticks(range(len(shown)), [_head(each) for each in shown])
+    ax.set_yticks(range(len(shown)), [each.title for each in shown])
     ax.set_ylim(len(shown) - 0.5, -0.5)
     given = " and confidences of the rows" if report.answers else ""
     ax.set_xlabel(f"lower and upper bound{given}")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from leaveout.models.trees.family import TreeFamily
     from leaveout.models.trees.model import TreeModel
 
+T = TypeVar("T")
+
 
 class Resolver:
     """Evaluates closed expressions, reading each file once."""
@@ -59,13 +61,8 @@ class Resolver:
     def __init__(self, spec: CheckedSpec, folder: Path) -> None:
         self._spec = spec
         self._folder = folder
-        self._networks: dict[Path, Network] = {}
+        self._loaded: dict[tuple[object, ...], Any] = {}  # by path, and what it is read with
         self._first: dict[int, Network] = {}
-        self._families: dict[tuple[Path, str], Family] = {}
-        self._forests: dict[Path, Forest] = {}
-        self._linear: dict[Path, LinearModel] = {}
-        self._trees: dict[Path, TreeModel] = {}
-        self._tree_families: dict[Path, TreeFamily] = {}
         self.notes: list[str] = []
 
     def fail(self, node: Node, wrong: str, cure: str = "") -> LeaveoutError:
@@ -121,17 +118,15 @@ class Resolver:
 
     def network(self, node: Expression) -> Network:
         """Load the network of an expression."""
-        path = self._path(node, "network")
-        if path not in self._networks:
-            try:
-                network = load_network(path)
-            except ModelError as error:
-                raise self.fail(self.value(node), str(error)) from None
-            known = (each for each in self._networks.values() if each.computes_as(network))
+
+        def read(path: Path) -> Network:
+            network = load_network(path)
+            known = (each for each in self._first.values() if each.computes_as(network))
             self._first[id(network)] = next(known, network)
-            self._networks[path] = network
             self.notes += [f"{network.source}: {note}" for note in network.graph.notes]
-        return self._networks[path]
+            return network
+
+        return self._load(node, "network", read)
 
     def first_alike(self, node: Expression) -> Network:
         """Return the first network of which an expression's is an exact copy."""
@@ -148,27 +143,27 @@ class Resolver:
                 k: np.asarray(v, dtype=np.float32)[None] for k, v in other.parameters.items()
             }
             return Family(stacked, np.zeros(1, np.int64), Manifest())
-        path = self._path(node, "family")
-        key = (path, network.source)
-        if key not in self._families:
+        return self._load(node, "family", lambda path: load_family(path, network), network.source)
+
+    def _load(
+        self, node: Expression, function: str, read: Callable[[Path], T], *given: object
+    ) -> T:
+        """Read the file of an expression, once with what is given."""
+        path = self._path(node, function)
+        key = (path, *given)
+        if key not in self._loaded:
             try:
-                self._families[key] = load_family(path, network)
-            except FamilyError as error:
-                raise self.fail(call, str(error)) from None
-        return self._families[key]
+                self._loaded[key] = read(path)
+            except (ModelError, FamilyError, ForestError, LinearError, TreesError) as error:
+                raise self.fail(self.value(node), str(error)) from None
+        return cast("T", self._loaded[key])
 
     def forest(self, node: Expression) -> Forest:
         """Load the forest of an expression."""
         # Its libraries are loaded once there is a forest.
         from leaveout.models.forest import read_forest
 
-        path = self.forest_file(node)
-        if path not in self._forests:
-            try:
-                self._forests[path] = read_forest(path)
-            except ForestError as error:
-                raise self.fail(self.value(node), str(error)) from None
-        return self._forests[path]
+        return self._load(node, "forest", read_forest)
 
     def forest_file(self, node: Expression) -> Path:
         """Return the file of a forest."""
@@ -178,26 +173,14 @@ class Resolver:
         """Load the linear model of an expression."""
         from leaveout.models.linear.file import load_linear
 
-        path = self.linear_file(node)
-        if path not in self._linear:
-            try:
-                self._linear[path] = load_linear(path)
-            except LinearError as error:
-                raise self.fail(self.value(node), str(error)) from None
-        return self._linear[path]
+        return self._load(node, "linear", load_linear)
 
     def trees(self, node: Expression) -> TreeModel:
         """Load the tree ensemble of an expression."""
         from leaveout.models.trees.model import TreeModel
         from leaveout.models.trees.reading import read_trees
 
-        path = self._path(node, "trees")
-        if path not in self._trees:
-            try:
-                self._trees[path] = TreeModel(path, read_trees(path))
-            except TreesError as error:
-                raise self.fail(self.value(node), str(error)) from None
-        return self._trees[path]
+        return self._load(node, "trees", lambda path: TreeModel(path, read_trees(path)))
 
     def tree_members(self, node: Expression, whole: TreeModel) -> tuple[Path, TreeFamily]:
         """Load the family of an expression, of a whole model."""
@@ -205,19 +188,15 @@ class Resolver:
         from leaveout.models.archive import holds_archive
         from leaveout.models.trees.family import read_tree_family
 
-        path = self._path(node, "members")
-        if path not in self._tree_families:
-            try:
-                if not holds_archive(path, TreesError):
-                    raise TreesError(
-                        f"{path}: is no file of members; leaveout trees train DATA -o DIR makes "
-                        "one, DIR/members.npz"
-                    )
-                found = read_tree_family(path, whole.ensemble, digest_of(whole.path))
-            except TreesError as error:
-                raise self.fail(self.value(node), str(error)) from None
-            self._tree_families[path] = found
-        return path, self._tree_families[path]
+        def read(path: Path) -> TreeFamily:
+            if not holds_archive(path, TreesError):
+                raise TreesError(
+                    f"{path}: is no file of members; leaveout trees train DATA -o DIR makes one, "
+                    "DIR/members.npz"
+                )
+            return read_tree_family(path, whole.ensemble, digest_of(whole.path))
+
+        return self._path(node, "members"), self._load(node, "members", read)
 
     def linear_file(self, node: Expression) -> Path:
         """Return the file of a linear model."""

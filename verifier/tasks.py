@@ -135,6 +135,7 @@ class Engine(ABC, Generic[J]):
     """Decides statements of one kind, each loaded as a job."""
 
     subject: ClassVar[Subject]
+    claims: ClassVar[Kind]  # of what kind its claims are, where they are of one
     contradicted = False  # whether a bound it gave was refuted, so that no other is to be trusted
 
     def __init__(self, context: Context) -> None:
@@ -162,9 +163,9 @@ class Engine(ABC, Generic[J]):
     def decide(self, job: J, clock: Clock) -> list[Result]:
         """Return the results of a statement."""
 
-    @abstractmethod
     def kind(self, job: J) -> Kind:
         """Return the kind of claim, which determines the options that apply."""
+        return self.claims
 
     @abstractmethod
     def outline(self, job: J) -> Outline:

@@ -214,14 +214,16 @@ def _forest_leaks() -> None:
 
 def _decide(text: str, folder: Path) -> None:
     from leaveout.specs import parse
+    from leaveout.verifier.options import VerifyOptions
     from leaveout.verifier.resolve_names import read_spec
-    from leaveout.verifier.values.decider import ValueDecider
+    from leaveout.verifier.tasks import Context
+    from leaveout.verifier.time_sharing import Clock
+    from leaveout.verifier.values.decider import Values
 
     reading = read_spec(parse(text), folder, None)
-    decider = ValueDecider(reading.checked, reading.resolver(), folder)
+    values = Values(Context(reading.checked, reading.resolver(), folder, VerifyOptions()))
     for statement in reading.checked.statements:
-        decider.load(statement)
-        decider.decide(statement)
+        values.decide(values.load(statement), Clock(None, 0.0, 1))
 
 
 _VOTES = (name for function in votes.FUNCTIONS for name in function.kernels)

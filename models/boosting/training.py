@@ -366,11 +366,11 @@ def spec_text(family: TreeFamily, X: Floats, columns: TableColumns, names: tuple
             for end, start in ((np.min, np.inf), (np.max, -np.inf))
         )
     missing = np.flatnonzero(np.isnan(X).any(axis=0)).tolist()
-    words, first = list[list[int]](), 0
-    for column in () if columns.encoding is None else columns.encoding.columns:
-        places = [*range(first, first + len(column.features))]
-        first += len(places)
-        words += [places] if isinstance(column, CategoryColumn) else []
+    words = [
+        list(range(places.start, places.stop))
+        for column, places in (() if columns.encoding is None else columns.encoding.layout)
+        if isinstance(column, CategoryColumn)
+    ]
     lines = [f"box({low.tolist()}, {high.tolist()})"]
     for places in words:
         lines[-1] = f"let X{len(lines)} = {lines[-1]}"

@@ -73,11 +73,8 @@ def midpoint(low: float, high: float) -> float:
 
 @subroutine
 def draw_between(key: np.uint64, low: float, high: float) -> float:
-    """Return a threshold drawn uniformly from [low, high), where low < high.
-
-    Points come from a power-of-two grid keyed by grid and cell, so that most deletions of an
-    extreme change nothing. It is ``low`` after 128 misses, or if ``low`` is missing (-inf).
-    """
+    """Return a threshold in [low, high), on a grid: most deletions of an end keep it."""
+    # It is ``low`` after 128 misses, or if ``low`` is missing (-inf).
     if low == -np.inf:
         return low
     _, exponent = math.frexp(high - low)
@@ -98,11 +95,7 @@ Bits = NDArray[np.uint64]
 
 
 class Copies(NamedTuple):
-    """Rows of equal values and label, where each tree holds a share of the rows.
-
-    The copy of rank r is in the trees that the hash of (content, r) selects; ranks held are always
-    0, 1, ..., so deleting any copy empties the greatest rank.
-    """
+    """Rows of equal values and label, of ranks 0, 1, ...: whichever is deleted, the last leaves."""
 
     group: NDArray[np.int32]  # shape (slots,) or (0,)
     start: NDArray[np.int64]  # shape (groups + 1,): where in ``slots`` a group begins

@@ -20,7 +20,7 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
-from leaveout.files import ARCHIVE, open_atomically, open_file
+from leaveout.files import ARCHIVE, open_atomically, open_file, refuse_unwritten
 from leaveout.kernel.files import refuse_bombs, refuse_damage
 from leaveout.models.forest.chance import content_keys, copies_of, in_tree, members
 from leaveout.models.forest.plain import Ensemble, Groups, PlainTree, Settings
@@ -232,11 +232,7 @@ _GROUPS: dict[str, tuple[str, int]] = {"group": ("", 1), "group_column": ("", 1)
 
 
 class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The manifest: everything but the arrays, and how they divide into trees.
-
-    ``small`` is the size up to which nodes cache nothing; ``sizes`` are each tree's nodes and
-    statistics; ``digest`` is the SHA-256 of all arrays in order.
-    """
+    """All but the arrays: ``small`` rows cache nothing; ``sizes`` count nodes and statistics."""
 
     format: str
     version: int
@@ -272,15 +268,16 @@ def save_ensemble(ensemble: Ensemble, path: Path) -> None:
     manifest = _Manifest(
         _FORMAT, version, ensemble.settings, SMALL, ensemble.next_name, sizes, _digest(arrays)
     )
-    try:
-        with open_atomically(path) as stream, zipfile.ZipFile(stream, "w") as archive:
-            _write(archive, _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
-            for name, array in arrays.items():
-                content = io.BytesIO()
-                npy.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
-                _write(archive, f"{name}.npy", content.getvalue())
-    except OSError as error:
-        raise ForestError(f"{path}: cannot write: {error.strerror or error}") from error
+    with (
+        refuse_unwritten(ForestError, path),
+        open_atomically(path) as stream,
+        zipfile.ZipFile(stream, "w") as archive,
+    ):
+        _write(archive, _MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+        for name, array in arrays.items():
+            content = io.BytesIO()
+            npy.write_array(content, np.ascontiguousarray(array), allow_pickle=False)
+            _write(archive, f"{name}.npy", content.getvalue())
 
 
 def digest_of(ensemble: Ensemble) -> str:
@@ -308,10 +305,7 @@ def _write(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def load_ensemble(path: Path) -> Ensemble:
-    """Read a forest file and check its structure in full.
-
-    No file can make a kernel read out of bounds; statistics are checked by ``caches_sound``.
-    """
+    """Read a forest file, checked but for its statistics; no kernel reads out of bounds."""
     try:
         with (
             refuse_damage(),

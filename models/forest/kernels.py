@@ -43,10 +43,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
     def revise(
         work: Integers, trees: Integers, rows: NDArray[np.int32], by: int, start: Place, end: int
     ) -> Place:  # fmt: skip
-        """Add rows to trees (``by`` 1), or probe the cost of deletions (0).
-
-        Nodes to be split differently become pending. Probing writes nothing.
-        """
+        """Add rows to trees (``by`` 1), or probe the cost of deletions (0), writing nothing."""
         _ = edition
         table, rules, scratch, seed = borrow(work)
         done, cost = start.done, start.rows
@@ -67,7 +64,7 @@ def _compile(edition: int) -> tuple[Any, ...]:
                     tree.rows[place], tree.where[row] = -1, -1
                 key = root_key(seed, i)
                 side = 1 if by > 0 else -1
-                node, depth, n, key = walk(table, rules, tree, scratch, row, side, key, by == 0)
+                node, depth, n, key = walk(table, rules, tree, scratch, row, side, key)
                 if by == 0:
                     restore(table, rules, tree, scratch, row, depth)
                     tree.rows[place], tree.where[row] = row, place

@@ -238,7 +238,7 @@ def _compile(edition: int) -> Any:
                 continue
             tree.rows[place], tree.where[row] = -1, -1
             key = root_key(seed, index)
-            grown, depth, n, key = walk(table, rules, tree, scratch, row, -1, key, True)
+            grown, depth, n, key = walk(table, rules, tree, scratch, row, -1, key)
             end = scratch.path[depth]
             fits, size = True, 0
             if grown >= 0:

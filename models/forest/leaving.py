@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.compiling import subroutine
-from leaveout.models.forest.chance import attribute_key, child_key, draw_between
+from leaveout.models.forest.chance import attribute_key, child_key
 from leaveout.models.forest.paths import (
-    is_valid_threshold,
+    random_without,
     record_words,
+    same_thresholds,
     shift,
-    stays_out,
     store,
     total,
     varies,
@@ -47,72 +47,6 @@ class Todo(NamedTuple):
 
 
 @subroutine
-def _random_without(
-    table: Table, tree: Tree, node: int, gone: Any, begin: int, end: int, key: np.uint64
-) -> tuple[bool, float]:
-    """Return whether a random node keeps its attribute without some rows; its threshold."""
-    here = tree.nodes[node]
-    kind = table.kind[here.feature]
-    if kind >= 0:
-        left, right = total(tree.counts[here.left]), total(tree.counts[here.right])
-        for i in range(begin, end):
-            if goes_right(table, gone[i], here.feature, here.threshold):
-                right -= 1
-            else:
-                left -= 1
-        return left > 0 and right > 0, here.threshold
-    if here.record < 0:
-        return False, 0.0
-    g = -1 - kind
-    low, high = tree.arena[here.record], tree.arena[here.record + 1]
-    inside = True
-    for i in range(begin, end):
-        code = table.codes[g, gone[i]]
-        inside = inside and code != low and code != high
-    if inside:
-        return True, here.threshold
-    least, greatest = high, low
-    for i in range(here.start, here.start + here.span):
-        if tree.rows[i] >= 0:
-            other = table.codes[g, tree.rows[i]]
-            least, greatest = min(least, other), max(greatest, other)
-    if least >= greatest:
-        return False, 0.0
-    tree.arena[here.record], tree.arena[here.record + 1] = least, greatest
-    start = table.level_start[g]
-    own = attribute_key(key, here.feature)
-    return True, draw_between(own, table.levels[start + least], table.levels[start + greatest])
-
-
-@subroutine
-def _same_thresholds(
-    table: Table, tree: Tree, node: int, gone: Any, begin: int, end: int, g: int,
-    own: np.uint64, at: int, many: int, k: int, labels: int,
-) -> bool:  # fmt: skip
-    """Return whether an attribute keeps its thresholds without some rows.
-
-    The rows are subtracted from their counts. False may be a false alarm.
-    """
-    width = 2 + 3 * labels
-    for i in range(begin, end):
-        code = table.codes[g, gone[i]]
-        beside = False
-        for j in range(many):
-            pair = at + j * width
-            if code == tree.arena[pair] or code == tree.arena[pair + 1]:
-                beside = True
-                if not is_valid_threshold(
-                    tree.arena, pair + 2 + labels, pair + 2 + 2 * labels, labels
-                ):
-                    return False
-        # With fewer than k all valid thresholds are kept, and no deletion makes another one.
-        out = beside or many < k
-        if not out and not stays_out(table, tree, node, g, code, own, at, k, labels):
-            return False
-    return True
-
-
-@subroutine
 def _keeps_up(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, gone: Any, begin: int,
     end: int, counts: Any, key: np.uint64,
@@ -133,7 +67,7 @@ def _keeps_up(
                 return False
         else:
             own = attribute_key(key, attribute)
-            same = (end - begin) * _MANY <= n and _same_thresholds(
+            same = (end - begin) * _MANY <= n and same_thresholds(
                 table, tree, node, gone, begin, end, -1 - kind, own, at + 2, many, k, labels
             )
         found = many
@@ -175,11 +109,7 @@ def leave(
     table: Table, rules: Rules, tree: Tree, scratch: Scratch, index: int, gone: Any, spare: Any,
     stack: Any, keys: Any, root: np.uint64, lazy: bool, todo: Todo, found: int,
 ) -> int:  # fmt: skip
-    """Remove rows from a tree; return how many nodes are to be grown.
-
-    A node that splits differently gets its new split and pending children; where only the
-    threshold's value moved, the children stay.
-    """
+    """Remove rows from a tree; return how many nodes are to be grown."""
     nodes, labels = tree.nodes, tree.counts.shape[1]
     stack[0, 0], stack[0, 1], stack[0, 2], stack[0, 3], keys[0] = 0, 0, 0, len(gone), root
     top = 1
@@ -206,7 +136,7 @@ def leave(
         elif nodes[node].feature <= OPEN:
             known = False
         elif depth < rules.random_depth:
-            known, threshold = _random_without(table, tree, node, gone, begin, end, key)
+            known, threshold = random_without(table, tree, node, gone, begin, end, key, False)
         elif cached and n > SMALL:
             for i in range(begin, end):
                 row = gone[i]

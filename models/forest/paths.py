@@ -172,10 +172,8 @@ def stays_out(
     table: Table, tree: Tree, node: int, g: int, code: int, key: np.uint64, record: int,
     k: int, labels: int,
 ) -> bool:  # fmt: skip
-    """Return whether no new threshold enters after a row left a value next to no kept one.
-
-    A new one can only arise if the value is gone; it then begins at the value before.
-    """
+    """Return whether no new threshold enters after a row left a value next to no kept one."""
+    # A new one can only arise if the value is gone; it then begins at the value before.
     if _has_code(table, tree, node, g, code):
         return True
     before = _code_before(table, tree, node, g, code)
@@ -186,6 +184,32 @@ def stays_out(
     for i in range(k):
         at = record + i * (2 + 3 * labels)
         if mix(key ^ table.level_bits[start + tree.arena[at]]) > priority:
+            return False
+    return True
+
+
+@subroutine
+def same_thresholds(
+    table: Table, tree: Tree, node: int, gone: Any, begin: int, end: int, g: int,
+    own: np.uint64, at: int, many: int, k: int, labels: int,
+) -> bool:  # fmt: skip
+    """Return whether an attribute keeps its thresholds without rows that are counted no more."""
+    # False may be a false alarm.
+    width = 2 + 3 * labels
+    for i in range(begin, end):
+        code = table.codes[g, gone[i]]
+        beside = False
+        for j in range(many):
+            pair = at + j * width
+            if code == tree.arena[pair] or code == tree.arena[pair + 1]:
+                beside = True
+                if not is_valid_threshold(
+                    tree.arena, pair + 2 + labels, pair + 2 + 2 * labels, labels
+                ):
+                    return False
+        # With fewer than k all valid thresholds are kept, and no deletion makes another one.
+        out = beside or many < k
+        if not out and not stays_out(table, tree, node, g, code, own, at, k, labels):
             return False
     return True
 
@@ -207,14 +231,11 @@ def _sample_again(
 
 @subroutine
 def keep_up(
-    table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, row: int, counts: Any,
+    table: Table, rules: Rules, tree: Tree, scratch: Scratch, node: int, gone: Any, counts: Any,
     key: np.uint64, by: int,
 ) -> bool:  # fmt: skip
-    """Update a greedy node's record after a row changed; return whether it still holds.
-
-    The row is already counted in the record. False may be a false alarm, True never is.
-    """
-    arena, record, labels = tree.arena, tree.nodes[node].record, len(counts)
+    """Return whether a greedy node's record still holds, the row counted; True is never wrong."""
+    arena, record, labels, row = tree.arena, tree.nodes[node].record, len(counts), gone[0]
     width = 2 + 3 * labels
     listed = False
     if by > 0 and not _same_attributes(table, tree, node, row, labels, key, rules.attributes):
@@ -229,29 +250,18 @@ def keep_up(
                 return False
             at += labels
             continue
-        g = -1 - kind
-        code = table.codes[g, row]
+        g, k = -1 - kind, rules.thresholds
         own = attribute_key(key, attribute)
-        beside, same = by > 0, by < 0 or _has_like(table, tree, node, g, row)
-        for i in range(many if by < 0 else 0):
-            pair = at + i * width
-            if code == arena[pair] or code == arena[pair + 1]:
-                beside = True
-                same = same and is_valid_threshold(
-                    arena, pair + 2 + labels, pair + 2 + 2 * labels, labels
-                )
-        # With fewer than k all valid thresholds are kept, and no deletion makes another one.
-        if not beside and many == rules.thresholds:
-            same = stays_out(table, tree, node, g, code, own, at, many, labels)
-        if not same:
+        if by < 0:
             # After a deletion, sampling one attribute is no faster than deciding the node.
-            if by < 0:
+            if not same_thresholds(table, tree, node, gone, 0, 1, g, own, at, many, k, labels):
                 return False
+        elif not _has_like(table, tree, node, g, row):
             if not listed:
                 here = tree.nodes[node]
                 by_label(table, tree.rows, here.start, here.span, counts, scratch.live)
                 listed = True
-            if not _sample_again(table, scratch, arena, at, many, counts, g, own, rules.thresholds):
+            if not _sample_again(table, scratch, arena, at, many, counts, g, own, k):
                 return False
         at += many * width
     return True
@@ -267,22 +277,30 @@ def total(counts: Any) -> int:
 
 
 @subroutine
-def _random_after(
-    table: Table, tree: Tree, node: int, row: int, key: np.uint64, probing: bool
-) -> tuple[bool, float]:
-    """Return whether a random node keeps its attribute without ``row``; its threshold."""
+def random_without(
+    table: Table, tree: Tree, node: int, gone: Any, begin: int, end: int, key: np.uint64,
+    probing: bool,
+) -> tuple[bool, float]:  # fmt: skip
+    """Return whether a random node keeps its attribute without some rows; its threshold."""
     here = tree.nodes[node]
     kind = table.kind[here.feature]
     if kind >= 0:
-        right = goes_right(table, row, here.feature, here.threshold)
-        rest = total(tree.counts[here.right if right else here.left]) - 1
-        return rest > 0, here.threshold
+        left, right = total(tree.counts[here.left]), total(tree.counts[here.right])
+        for i in range(begin, end):
+            if goes_right(table, gone[i], here.feature, here.threshold):
+                right -= 1
+            else:
+                left -= 1
+        return left > 0 and right > 0, here.threshold
     if here.record < 0:
         return False, 0.0
     g = -1 - kind
     low, high = tree.arena[here.record], tree.arena[here.record + 1]
-    code = table.codes[g, row]
-    if code != low and code != high:
+    inside = True
+    for i in range(begin, end):
+        code = table.codes[g, gone[i]]
+        inside = inside and code != low and code != high
+    if inside:
         return True, here.threshold
     least, greatest = high, low
     for i in range(here.start, here.start + here.span):
@@ -331,17 +349,18 @@ def record_words(
 
 @subroutine
 def walk(
-    table: Table, rules: Rules, tree: Tree, scratch: Scratch, row: int, by: int, key: np.uint64,
-    probing: bool,
-) -> tuple[int, int, int, np.uint64]:  # fmt: skip
-    """Count a row out of (``by`` -1) or into (1) its path; return where to regrow.
+    table: Table, rules: Rules, tree: Tree, scratch: Scratch, row: int, by: int, key: np.uint64
+) -> tuple[int, int, int, np.uint64]:
+    """Count a row into its path (``by`` 1), or out of it to probe a deletion (-1).
 
-    That is a node or -1, its depth, its number of rows, and its key. The row's place in
+    Return where to regrow, a node or -1, and its depth, number of rows and key. The row's place in
     ``tree.rows`` is updated before. Where only a threshold's value moved, children stay.
     """
     nodes, arena = tree.nodes, tree.arena
     label, labels = table.labels[row], tree.counts.shape[1]
-    node, depth = 0, 0
+    moved = np.empty(1, np.int32)
+    moved[0] = row
+    node, depth, probing = 0, 0, by < 0
     while True:
         counts = tree.counts[node]
         counts[label] += by
@@ -361,10 +380,10 @@ def walk(
             return node, depth, n, key
         right = goes_right(table, row, feature, nodes[node].threshold)
         known, attribute, threshold = False, feature, 0.0
-        if by < 0 and depth < rules.random_depth:
-            known, threshold = _random_after(table, tree, node, row, key, probing)
+        if probing and depth < rules.random_depth:
+            known, threshold = random_without(table, tree, node, moved, 0, 1, key, True)
         elif cached:
-            known = n > SMALL and keep_up(table, rules, tree, scratch, node, row, counts, key, by)
+            known = n > SMALL and keep_up(table, rules, tree, scratch, node, moved, counts, key, by)
             if known:
                 attribute, threshold = best_of(table, rules, arena, record, counts)
         if not known:

@@ -65,10 +65,7 @@ def _constant(table: Table, g: int, rows: Any, begin: int, n: int) -> bool:
 def pick(
     table: Table, scratch: Scratch, rows: Any, begin: int, n: int, key: np.uint64, wanted: int
 ) -> int:
-    """Store the chosen attributes in ``scratch.pick`` by priority; return how many.
-
-    Afterwards ``scratch.words`` holds the bits of ``rows[begin : begin + n]``.
-    """
+    """Store attributes by priority in ``scratch.pick``, bits of rows in ``words``; how many."""
     _collect(table, scratch, rows, begin, n)
     general = len(table.codes)
     scratch.constant[:] = 2
@@ -101,11 +98,7 @@ _TERMS = 13
 
 @subroutine
 def _times_log2(count: int) -> float:
-    """Return count * log2(count), the same float on every machine.
-
-    log2 is the series of atanh((m - 1) / (m + 1)) for m in [sqrt(1/2), sqrt(2)), with omitted terms
-    below 1e-20.
-    """
+    """Return count * log2(count), the same anywhere: a series of atanh up to terms of 1e-20."""
     if count < 2:
         return 0.0
     fraction, exponent = math.frexp(float(count))
@@ -122,10 +115,7 @@ def _times_log2(count: int) -> float:
 
 @subroutine
 def score(entropy: bool, left: Any, at: int, total: Any) -> float:
-    """Return the quality of a split, higher is better (paper, equations 2 and 3).
-
-    Gini: size minus size times the weighted index. Entropy: minus size times the weighted entropy.
-    """
+    """Return a split's quality: size less weighted Gini, or less entropy (equations 2, 3)."""
     first, second = 0, 0
     a, b = 0.0, 0.0
     for c in range(len(total)):

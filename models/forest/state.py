@@ -37,11 +37,9 @@ T = TypeVar("T")
 
 
 class ReadWriteLock:
-    """Readers-writer lock: many readers at once, or one writer.
+    """Readers-writer lock: a reader takes one of eight locks, a writer all; not reentrant."""
 
-    A reader holds one of eight locks, a writer all. ``with`` on interpreter locks makes it safe
-    against Ctrl-C. Not reentrant; a waiting writer lets each reader in at most once more.
-    """
+    # ``with`` on interpreter locks is safe against Ctrl-C; a waiting writer lets a reader in once.
 
     def __init__(self) -> None:
         self.changes = threading.Lock()
@@ -76,11 +74,7 @@ _PAUSE = 0.0005
 
 
 class ForestState:
-    """The trees of a forest and the rows they hold.
-
-    Thread-safe: every reader sees the state before or after a change. An interrupted change has
-    happened completely or not at all.
-    """
+    """The trees of a forest and their rows; to any thread a change is done or not begun."""
 
     def __init__(self, ensemble: Ensemble, jobs: int = 1, lazy: bool = False) -> None:
         self.settings: Settings = ensemble.settings

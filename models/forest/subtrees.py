@@ -54,11 +54,8 @@ def _part(
     table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, attribute: int,
     threshold: float, left: Any, right: Any,
 ) -> int:  # fmt: skip
-    """Move the left child's rows first, in order; count labels; return how many.
-
-    ``scratch.words`` holds the rows' bits. Each row is written to both sides, as a branch would be
-    mispredicted too often.
-    """
+    """Move the left child's rows first, in order; count labels; ``scratch.words`` has the bits."""
+    # Each row is written to both sides: a branch would be mispredicted too often.
     kind = table.kind[attribute]
     at, stay, go = 0, 0, 0
     for c in range(len(counts)):

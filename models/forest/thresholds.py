@@ -175,11 +175,8 @@ def _candidates(
     table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int, key: np.uint64,
     k: int,
 ) -> int:  # fmt: skip
-    """Store enough first-priority values in ``group_code``, sorted; how many, or -1.
-
-    Probably enough for k valid thresholds; -1 if sorting everything is no slower. The rows' codes
-    are left in ``keys``.
-    """
+    """Store enough first-priority values in ``group_code``; -1 if sorting all is as fast."""
+    # Probably enough for k valid thresholds. The rows' codes are left in ``keys``.
     n, most = 0, 0
     for c in range(len(counts)):
         n += counts[c]
@@ -303,11 +300,8 @@ def sample(
     table: Table, scratch: Scratch, rows: Any, begin: int, counts: Any, g: int, key: np.uint64,
     k: int,
 ) -> int:  # fmt: skip
-    """Store at most k valid thresholds of attribute g in ``scratch.chosen``; return how many.
-
-    Thresholds lie between adjacent values whose rows have different labels (paper, section 3.2);
-    the k first by keyed hash of the lower value are kept.
-    """
+    """Store the k valid thresholds of attribute g first by hash in ``scratch.chosen``; how many."""
+    # They lie between adjacent values whose rows have different labels (paper, section 3.2).
     labels = len(counts)
     candidates = _candidates(table, scratch, rows, begin, counts, g, key, k)
     if candidates > 0:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
 from leaveout.errors import LinearError
-from leaveout.files import MODEL, read_whole, why_unread
+from leaveout.files import MODEL, read_whole, refuse_unread
 from leaveout.kernel.design import Region
 from leaveout.kernel.linear import fit_radius, survey
 from leaveout.kernel.model import Groups, LinearModel
@@ -129,10 +129,8 @@ class LinearFolder(ModelFolder):
         assert isinstance(columns, LinearColumns)
         network, path = b"", directory / columns.frozen
         if columns.frozen:
-            try:
+            with refuse_unread(LinearError, path):
                 network = read_whole(path, MODEL)
-            except OSError as error:
-                raise LinearError(f"{path}: {why_unread(error)}") from None
             if hashlib.sha256(network).hexdigest() != (columns.network or columns.trees):
                 kind = "trees" if columns.trees else "network"
                 raise LinearError(f"{path}: not the {kind} that the model was trained on")
@@ -207,13 +205,11 @@ class LinearFolder(ModelFolder):
         encoding = self.columns.encoding
         if encoding is None or self.columns.frozen:
             return []
-        found, first = [], 0
-        for column in encoding.columns:
-            places = np.arange(first, first + len(column.features))
-            first += len(places)
-            if isinstance(column, CategoryColumn):
-                found.append((places, " ".join(column.name.split())))
-        return found
+        return [
+            (np.arange(places.start, places.stop), " ".join(column.name.split()))
+            for column, places in encoding.layout
+            if isinstance(column, CategoryColumn)
+        ]
 
     def distances(self) -> tuple[float, float]:
         """Bound how far the model is from the only minimum.
@@ -337,10 +333,9 @@ class LinearFolder(ModelFolder):
         encoding, X = self.columns.encoding, self.model.X
         if encoding is None or self.columns.frozen:
             return ()
-        found, first = [], 0
-        for column in encoding.columns:
-            values = X[:, first]
-            first += len(column.features)
+        found = []
+        for column, places in encoding.layout:
+            values = X[:, places.start]
             if isinstance(column, CategoryColumn) or not column.scaled:
                 continue
             spans = column.minimum == column.maximum or {values.min(), values.max()} == {0.0, 1.0}

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Bools, Floats
 from leaveout.errors import LinearError
-from leaveout.files import MODEL, read_whole, why_unread
+from leaveout.files import MODEL, read_whole, refuse_unread
 from leaveout.kernel.design import Column, Design
 from leaveout.kernel.family import Family
 from leaveout.kernel.model import Groups, Kind, LinearModel
@@ -262,10 +262,8 @@ def train_linear(
     network, where = b"", TREES
     if features is not None:
         where = str(features)
-        try:
+        with refuse_unread(LinearError, features):
             network = read_whole(Path(features), MODEL)
-        except OSError as error:
-            raise LinearError(f"{features}: {why_unread(error)}") from None
     elif trees:
         network, rows = boost(rows, trees)
     if network:
@@ -291,11 +289,8 @@ def train_linear(
 def _design(X: Floats, columns: LinearColumns, bins: int, splines: int, every: bool) -> Design:
     """Return how features become columns; ``every``: also those that the others imply."""
     words: set[int] = set()
-    first = 0
-    for column in columns.encoding.columns if columns.encoding and not columns.frozen else ():
-        last = first + len(column.features)
-        words |= {*range(first, last)} if isinstance(column, CategoryColumn) else set()
-        first = last
+    for column, own in columns.encoding.layout if columns.encoding and not columns.frozen else ():
+        words |= {*range(own.start, own.stop)} if isinstance(column, CategoryColumn) else set()
     found = []
     for at, x in enumerate(X.T):
         values = np.unique(x)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Literal
@@ -59,11 +61,7 @@ def any_transcript(service: Service, beta: float) -> Shown:
 
 
 def best_order(service: Service, beta: float) -> float | None:
-    """Return the order of moments with the least alpha; None if none helps.
-
-    Its derivative in the order l is 0 where V l^2 + ln(1 + l) = ln(1 / beta). Every order is sound;
-    missing the optimum only loosens the bound.
-    """
+    """Return the order l of least alpha, V l^2 + ln(1 + l) = ln(1 / beta); every l is sound."""
     variance = float(service.shards * (service.predictions * service.epsilon) ** 2 / 8)
     if beta <= 0 or variance <= 0:
         return None
@@ -220,11 +218,12 @@ def safe_predictions(settings: ServiceSettings, alpha: float, beta: float, gamma
         high *= 2
         if high > _SEARCHED:
             return high // 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
+    return _last(holds, high // 2, high)
+
+
+def _last(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the last number that holds, from ``low``, which does, to ``high``, which does not."""
+    return low + bisect_left(range(low + 1, high), True, key=lambda each: not holds(each))
 
 
 def largest_epsilon(
@@ -267,13 +266,7 @@ def largest_epsilon(
         tried = service_of(msgspec.structs.replace(settings, epsilon=epsilon, predictions=1))
         return _guarantee(tried, predictions, beta, gamma).alpha <= alpha
 
-    low, high = 0, 9000 * 17
-    if not predictions or not holds(low):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return at(low)
+    return at(_last(holds, 0, 9000 * 17)) if predictions and holds(0) else None
 
 
 def _check(settings: ServiceSettings, predictions: int, beta: float, gamma: float) -> None:

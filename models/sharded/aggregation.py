@@ -48,11 +48,7 @@ def draw_exponential(votes: Sequence[int], epsilon: float, chance: Chance) -> in
 
 
 def draw_noisy_max(votes: Sequence[int], epsilon: float, chance: Chance) -> int:
-    """Draw the label that is largest after exponential noise of mean 2 / epsilon.
-
-    Equals permute-and-flip (McKenna and Sheldon 2020), drawn without noise. One shard's seed
-    changes any probability by at most exp(epsilon).
-    """
+    """Permute-and-flip (McKenna, Sheldon 2020): a seed moves chances by factors exp(epsilon)."""
     weights, whole = _weights(epsilon, tuple(max(votes) - vote for vote in votes))
     exceeding = [y for y, weight in enumerate(weights) if chance.randrange(whole) < weight]
     return exceeding[chance.randrange(len(exceeding))]
@@ -89,10 +85,7 @@ def chances(votes: Sequence[int], mechanism: Mechanism, epsilon: float) -> tuple
 def expected_chances(
     votes: NDArray[np.int64], mechanism: Mechanism, epsilon: float
 ) -> NDArray[np.float64]:
-    """Return label probabilities at many points, in float64.
-
-    Only for evaluating settings; no private answer is drawn from them.
-    """
+    """Return label probabilities in float64, to evaluate settings only."""
     labels = votes.shape[1]
     if mechanism == "majority":
         return np.asarray(np.eye(labels)[votes.argmax(axis=1)], dtype=np.float64)

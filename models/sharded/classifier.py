@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from leaveout.errors import ShardedError
-from leaveout.files import OWNER_ONLY, clear_partials, open_atomically
+from leaveout.files import OWNER_ONLY, clear_partials, open_atomically, refuse_unwritten
 from leaveout.models.archive import read_archive
 from leaveout.models.sharded.aggregation import Chance, draw_function, operating_system
 from leaveout.models.sharded.ledger import Ledger, MovedError, Position, Seal, begin_seals
@@ -44,24 +44,21 @@ class State:
 
 def write_state(path: Path, state: State, seal: Seal) -> None:
     """Write a state atomically."""
-    try:
-        # The file contains every point.
-        with open_atomically(path, OWNER_ONLY) as stream:
-            np.savez(
-                stream,
-                format=np.array(_FORMAT),
-                ids=state.rows.ids,
-                features=state.rows.features,
-                codes=state.rows.codes,
-                next_id=np.array(state.rows.next_id),
-                classes=state.classes,
-                position=np.array([state.position.epoch, state.position.version]),
-                models=np.array(state.models),
-                digest=np.array(state.digest()),
-            )
-            begin_seals(stream, seal)
-    except OSError as error:
-        raise ShardedError(f"{path}: cannot write: {error.strerror or error}") from None
+    # The file contains every point.
+    with refuse_unwritten(ShardedError, path), open_atomically(path, OWNER_ONLY) as stream:
+        np.savez(
+            stream,
+            format=np.array(_FORMAT),
+            ids=state.rows.ids,
+            features=state.rows.features,
+            codes=state.rows.codes,
+            next_id=np.array(state.rows.next_id),
+            classes=state.classes,
+            position=np.array([state.position.epoch, state.position.version]),
+            models=np.array(state.models),
+            digest=np.array(state.digest()),
+        )
+        begin_seals(stream, seal)
 
 
 def read_state(path: Path) -> State:
@@ -199,12 +196,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def retrain(self) -> None:
         """Redraw and retrain all shards: a new epoch with a full budget."""
-        while True:
-            self._sync()
-            try:
-                return self._renew(self._ledger, self._at, self._shards.rows, self.classes_)
-            except MovedError:
-                continue
+        self._repeat(lambda: self._renew(self._ledger, self._at, self._shards.rows, self.classes_))
 
     def add(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:
         """Add points and retrain the shards that receive one.
@@ -222,13 +214,12 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         given = as_features(X)
         labels = as_labels(y, len(given))
 
-        def add_points(shards: Shards) -> Shards:
-            """Return the shards with the new points."""
+        def add_points() -> None:
             features = as_features(given, self.n_features_in_)
             self._check_size(len(self.ids_) + len(features))
-            return shards.add(features, self._codes(labels))
+            self._move(self._shards.add(features, self._codes(labels)))
 
-        self._change(add_points)
+        self._repeat(add_points)
         return self.ids_[len(self.ids_) - len(given) :].copy()
 
     def delete(self, ids: Sequence[int] | NDArray[np.int64]) -> None:
@@ -241,7 +232,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ShardedError
             If an id was never assigned, is already deleted, or repeats; nothing is deleted.
         """
-        self._change(lambda shards: shards.delete(shards.rows.places(ids)))
+        self._repeat(lambda: self._move(self._shards.delete(self._shards.rows.places(ids))))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Answer privately; rows that are new to these models are charged.
@@ -355,31 +346,37 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _renew(self, ledger: Ledger, at: Position, rows: Rows, classes: NDArray[Any]) -> None:
         key = epoch_key(self.seed, at.epoch + 1)
-        shards = Shards.train(
-            self.estimator, key, self.settings.shards, self.settings.probability, rows
-        )
-        with ledger.move_on(at, key) as (new, seal):
-            self._write(shards, new, classes, seal)
-        self._set(ledger, new, shards, classes)
+        self._write(ledger, at, self._train(key, rows), classes, key)
 
-    def _change(self, change: Callable[[Shards], Shards]) -> None:
-        """Change the points, after any concurrent change by other processes."""
+    def _train(self, key: bytes, rows: Rows) -> Shards:
+        settings = self.settings
+        return Shards.train(self.estimator, key, settings.shards, settings.probability, rows)
+
+    def _repeat(self, change: Callable[[], None]) -> None:
+        """Change the service, after any concurrent change by other processes."""
         while True:
             self._sync()
             try:
-                return self._move(change(self._shards))
+                return change()
             except MovedError:
                 continue
 
     def _move(self, shards: Shards) -> None:
-        with self._ledger.move_on(self._at) as (new, seal):
-            self._write(shards, new, self.classes_, seal)
-        self._set(self._ledger, new, shards, self.classes_)
+        self._write(self._ledger, self._at, shards, self.classes_)
 
-    def _write(self, shards: Shards, at: Position, classes: NDArray[Any], seal: Seal) -> None:
-        clear_partials(self.folder)
-        state = State(shards.rows, classes, at, shards.digest())
-        write_state(self.folder / _STATE, state, seal)
+    def _write(
+        self,
+        ledger: Ledger,
+        at: Position,
+        shards: Shards,
+        classes: NDArray[Any],
+        key: bytes | None = None,
+    ) -> None:
+        with ledger.move_on(at, key) as (new, seal):
+            clear_partials(self.folder)
+            state = State(shards.rows, classes, new, shards.digest())
+            write_state(self.folder / _STATE, state, seal)
+        self._set(ledger, new, shards, classes)
 
     def _set(self, ledger: Ledger, at: Position, shards: Shards, classes: NDArray[Any]) -> None:
         self._ledger, self._at, self._shards, self.classes_ = ledger, at, shards, classes
@@ -409,9 +406,7 @@ class ShardedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if shards is not None and shards.key == key:
             shards = shards.for_rows(state.rows)
         else:
-            shards = Shards.train(
-                self.estimator, key, self.settings.shards, self.settings.probability, state.rows
-            )
+            shards = self._train(key, state.rows)
         if ahead == 0 and shards.digest() != state.models:
             raise ShardedError(
                 f"{self.folder}: retraining produced different models; load with the estimator, "

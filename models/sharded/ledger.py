@@ -161,12 +161,6 @@ def expect(database: sqlite3.Connection, at: Position) -> None:
         raise _moved_error(database)
 
 
-def expect_epoch(database: sqlite3.Connection, epoch: int) -> None:
-    """Raise `MovedError` if the epoch is over."""
-    if position(database).epoch != epoch:
-        raise _moved_error(database)
-
-
 def _moved_error(database: sqlite3.Connection) -> MovedError:
     """Return the error for a service that another process has changed."""
     now = position(database)
@@ -391,7 +385,8 @@ class Ledger:
                     (answer, epoch, line),
                 )
                 if written.rowcount != 1:
-                    expect_epoch(database, epoch)
+                    if position(database).epoch != epoch:
+                        raise _moved_error(database)
                     raise ShardedError(
                         f"{self.path}: line {line} of epoch {epoch} no longer accepts an answer; "
                         "ask again, at a new charge"

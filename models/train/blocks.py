@@ -74,10 +74,7 @@ class Blocks:
 
     @contextlib.contextmanager
     def open_folder(self, settings: Settings) -> Iterator[None]:
-        """Lock the folder for one run; delete it when the run succeeds.
-
-        A failed run keeps it only if a block is finished.
-        """
+        """Lock the folder for one run; delete it unless a failed run has finished a block."""
         path = self.folder / _SETTINGS
         made = not self.folder.parent.exists()
         make_folder(self.folder.parent)

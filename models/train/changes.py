@@ -24,6 +24,7 @@ from leaveout.models.train.data import refuse_empty_cells, row_ids
 from leaveout.models.train.encoding import is_missing_value
 from leaveout.models.train.folder import SEED, ModelFolder, new_request, open_for_change
 from leaveout.models.train.receipts import Receipt, Sign, openings
+from leaveout.written import first_few
 
 _SHOWN = 3
 _LOOKED_THROUGH = 2**26
@@ -310,7 +311,7 @@ def _named_rows(
         raise error(f"row {twice!r} is named twice")
     wrong = [row for row in rows if row not in known]
     if wrong:
-        shown = ", ".join(map(repr, wrong[:_SHOWN])) + ", ..." * (len(wrong) > _SHOWN)
+        shown = first_few(map(repr, wrong), _SHOWN)
         columns = folder.columns
         by = (
             f"rows leave together, and are named by {folder.group!r}"

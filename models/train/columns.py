@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError, TrainingError
-from leaveout.files import RESULTS, read_whole, why_unread
+from leaveout.files import RESULTS, read_whole, refuse_unread
 from leaveout.models.train.encoding import (
     CategoryColumn,
     Encoding,
@@ -91,12 +91,10 @@ class TableColumns(msgspec.Struct, frozen=True, kw_only=True):
         if self.encoding is None:
             return msgspec.structs.replace(self, ids=ids)
         columns: list[NumberColumn | CategoryColumn] = []
-        first = 0
-        for column in self.encoding.columns:
+        for column, places in self.encoding.layout:
             if isinstance(column, NumberColumn) and not column.scaled:
-                column = number_column(column.name, X[:, first], scaled=False)
+                column = number_column(column.name, X[:, places.start], scaled=False)
             columns.append(column)
-            first += len(column.features)
         encoding = msgspec.structs.replace(self.encoding, columns=tuple(columns))
         return msgspec.structs.replace(self, ids=ids, encoding=encoding)
 
@@ -196,10 +194,8 @@ class Subject:
         return columns
 
     def _read(self, path: Path) -> TableColumns:
-        try:
+        with refuse_unread(self.error, path):
             text = read_whole(path, RESULTS)
-        except OSError as error:
-            raise self.error(f"{path}: {why_unread(error)}") from None
         try:
             head: Any = msgspec.json.decode(text)
             if not isinstance(head, dict) or head.get("format") != f"leaveout {self.word} columns":

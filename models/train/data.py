@@ -222,10 +222,7 @@ class _Left:
 def _without_gaps(
     table: Table, label: str, names: Sequence[str], reading: Reading, scaled: bool
 ) -> tuple[Table, dict[str, float | None], tuple[str, ...], _Left]:
-    """Return a table without missing values, what was filled by column, gaps, and the rows left.
-
-    What is not scaled depends on no row, so a number is filled by 0 there.
-    """
+    """Return a table without gaps, what fills each column, columns with gaps, and rows left."""
     for text in reading.missing:
         name = text.rpartition("=")[0]
         if name:

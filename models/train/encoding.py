@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -94,6 +94,15 @@ class Encoding(msgspec.Struct, frozen=True, omit_defaults=True):
     def features(self) -> tuple[str, ...]:
         """Names of all features, in order."""
         return tuple(name for column in self.columns for name in column.features)
+
+    @property
+    def layout(self) -> Iterator[tuple[NumberColumn | CategoryColumn, slice]]:
+        """The columns, each with the places of its features."""
+        first = 0
+        for column in self.columns:
+            last = first + len(column.features)
+            yield column, slice(first, last)
+            first = last
 
     @property
     def needed_columns(self) -> tuple[str, ...]:
@@ -195,14 +204,11 @@ def encode_values(
     table = [encoding.complete_row(row) for row in rows] if filled else list(rows)
     named = [f"row {index}" for index in range(len(table))] if places is None else places
     encoded = np.zeros((len(table), len(encoding.features)))
-    first = 0
-    for column in encoding.columns:
+    every = np.arange(len(table))
+    for column, own in encoding.layout:
         cells = [_cell(row, column.name, at) for row, at in zip(table, named, strict=True)]
-        width = len(column.features)
-        encoded[:, first : first + width] = _encode_column(
-            column, cells, named.__getitem__, column.name in encoding.gaps
-        )
-        first += width
+        gaps = column.name in encoding.gaps
+        _encode_column(column, cells, every, named.__getitem__, gaps, encoded[:, own])
     return encoded
 
 
@@ -217,22 +223,15 @@ def encode_columns(
     ``cells`` returns a column's cells by name, missing values marked and filled.
     """
     encoded = np.zeros((rows, len(encoding.features)), dtype=kind)
-    first = 0
     with np.errstate(over="ignore"):  # readers of the features refuse it
-        for column in encoding.columns:
+        for column, places in encoding.layout:
             found: Cells = cells(column.name)
 
             def place_of(word: int, found: Cells = found) -> str:
                 return f"row {found.first(word)}"
 
-            if isinstance(column, CategoryColumn):
-                places = np.asarray(_places(column, found.words, place_of), dtype=np.int64)
-                encoded[np.arange(rows), first + places[found.codes]] = 1
-            else:
-                gaps = column.name in encoding.gaps
-                values = encode_numbers(column, _numbers(column, found.words, place_of, gaps))
-                encoded[:, first] = values.astype(kind)[found.codes]
-            first += len(column.features)
+            gaps = column.name in encoding.gaps
+            _encode_column(column, found.words, found.codes, place_of, gaps, encoded[:, places])
     return encoded
 
 
@@ -258,14 +257,18 @@ def _cell(row: Mapping[str, str | float], name: str, place: str) -> str | float:
 def _encode_column(
     column: NumberColumn | CategoryColumn,
     cells: Sequence[str | float],
+    codes: NDArray[np.integer[Any]],
     place_of: Callable[[int], str],
     gaps: bool,
-) -> NDArray[np.float64]:
+    encoded: NDArray[F],
+) -> None:
+    """Encode rows, each of which has the cell of its code."""
     if isinstance(column, CategoryColumn):
-        encoded = np.zeros((len(cells), len(column.categories)))
-        encoded[np.arange(len(cells)), _places(column, cells, place_of)] = 1
-        return encoded
-    return encode_numbers(column, _numbers(column, cells, place_of, gaps)[:, None])
+        places = np.asarray(_places(column, cells, place_of), dtype=np.int64)
+        encoded[np.arange(len(codes)), places[codes]] = 1
+    else:
+        values = encode_numbers(column, _numbers(column, cells, place_of, gaps))
+        encoded[:, 0] = values[codes]
 
 
 def _places(
@@ -364,14 +367,12 @@ def decode_row(
             "one number per feature"
         )
     decoded: dict[str, str | float] = {}
-    first = 0
-    for column in encoding.columns:
-        part = values[first : first + len(column.features)]
+    for column, places in encoding.layout:
+        part = values[places]
         if isinstance(column, CategoryColumn):
             decoded[column.name] = column.categories[int(np.argmax(part))]
         else:
             decoded[column.name] = _unscale(column, float(part[0]))
-        first += len(column.features)
     return decoded
 
 
@@ -401,11 +402,8 @@ def nearest_record(
     read = np.asarray(x, dtype=np.float32)
     values: dict[str, str | float] = {}
     wrong: dict[str, str] = {}
-    first = 0
-    for column in encoding.columns:
-        last = first + len(column.features)
-        part, value = read[first:last], decoded[column.name]
-        first = last
+    for column, places in encoding.layout:
+        part, value = read[places], decoded[column.name]
         if isinstance(column, CategoryColumn):
             values[column.name] = value
             if sorted(part.tolist()) != [0.0] * (len(part) - 1) + [1.0]:

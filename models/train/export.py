@@ -66,16 +66,12 @@ def _number(value: float) -> str:
 
 
 def _refinements(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Return each refinement by listed values of a column, and the columns left out.
-
-    Columns with too many values to list or to read back are left out.
-    """
+    """Return columns refined by listed values, and those with too many values to list."""
     refined: list[tuple[str, str, str]] = []
     left: list[str] = []
-    first, listed, written = 0, 0, 0
-    for column in encoding.columns:
-        features = range(first, first + len(column.features))
-        first = features.stop
+    listed, written = 0, 0
+    for column, places in encoding.layout:
+        features = range(places.start, places.stop)
         name = " ".join(column.name.split())[:_LONGEST]
         if isinstance(column, CategoryColumn):
             count = len(features) ** 2
@@ -199,10 +195,7 @@ def write_family(
     removed: NDArray[np.int64],  # shape (members,)
     manifest: Manifest,
 ) -> None:
-    """Write finished blocks as a family file.
-
-    Only one parameter of one block is in memory at a time, so blocks are read once per parameter.
-    """
+    """Write finished blocks as a family file, a parameter of a block in memory at a time."""
     finished = blocks.finished_ranges()
 
     def parts(name: str) -> Iterator[NDArray[np.float32]]:

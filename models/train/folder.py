@@ -22,8 +22,9 @@ from leaveout.files import (
     make_folder,
     partial_folder,
     read_whole,
+    refuse_unread,
+    refuse_unwritten,
     settle,
-    why_unread,
 )
 from leaveout.models.family import FAMILY
 from leaveout.models.table import Table
@@ -333,10 +334,8 @@ def refuse_taken(subject: Subject, directory: Path) -> None:
     """Refuse to overwrite a model: rows may have been deleted from it."""
     if directory.exists() and not directory.is_dir():
         raise subject.error(f"{directory}: is a file; choose another folder")
-    try:
+    with refuse_unread(subject.error, directory):
         settle(directory)
-    except OSError as error:
-        raise subject.error(f"{directory}: {why_unread(error)}") from None
     if (directory / subject.model).exists():
         raise subject.error(
             f"{directory}: already contains a {subject.noun}; choose another folder, or remove "
@@ -352,10 +351,8 @@ def write_new(folder: F) -> F:
     subject, target, held = folder.subject, folder.directory, len(folder.rows.names)
     receipts = Receipts().then("train", held, held, folder.digest, folder.distances(), {})
     folder = replace(folder, receipts=receipts)
-    try:
+    with refuse_unwritten(subject.error, target):
         make_folder(target)
-    except OSError as error:
-        raise subject.error(f"{target}: cannot write: {error.strerror or error}") from None
     with lock_folder(subject, target):
         refuse_taken(subject, target)
         folder.write()

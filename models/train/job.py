@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError, TrainingError
-from leaveout.files import settle, why_unread
+from leaveout.files import refuse_unread, settle
 from leaveout.models.archive import MANIFEST, read_archive, read_manifest
 from leaveout.models.family import FAMILY, DataFacts, Family, Manifest, load_family_file
 from leaveout.models.train.architecture import Signature, flatten_parameters, unflatten_parameters
@@ -118,10 +118,8 @@ class FinishedNetworks:
 def is_complete(job: Job) -> bool:
     """Return whether the directory has this run, finished; otherwise it may have a shorter one."""
     directory, partial = job.directory, job.directory / PARTIAL
-    try:
+    with refuse_unread(TrainingError, directory):
         settle(directory)
-    except OSError as error:
-        raise TrainingError(f"{directory}: {why_unread(error)}") from None
     if directory.exists() and not directory.is_dir():
         raise TrainingError(f"{directory}: is a file; choose another folder")
     family = directory / FAMILY
@@ -152,10 +150,7 @@ def is_complete(job: Job) -> bool:
 
 
 def finished_networks(job: Job) -> FinishedNetworks | None:
-    """Return the networks of a shorter finished run; None if there is none.
-
-    `is_complete` checks that its settings are the same.
-    """
+    """Return the networks of a shorter finished run of the same settings; None if there is none."""
     from leaveout.models.onnx.file import load_network
 
     shapes = job.signature.shapes

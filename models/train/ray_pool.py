@@ -294,11 +294,7 @@ class RayWorkers:
 
     @contextmanager
     def pool(self, task: Task, size: int) -> Iterator[Pool]:
-        """Open a pool that sends results back.
-
-        Workers whose trial training differs in any bit from this machine's are not used, so that
-        all members come from equal training.
-        """
+        """Open a pool without workers whose trial training differs in a bit from this machine's."""
         reference = task.reference or _reference(task)
         yield _Orders(
             self,

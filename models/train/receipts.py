@@ -17,9 +17,9 @@ from leaveout.kernel.receipts import (
     Receipt,
     check_chain,
     commitment,
+    line_of,
     read_line,
-    salted,
-    written,
+    salt_digest,
 )
 from leaveout.kernel.refusal import Rejected
 
@@ -81,11 +81,11 @@ class Receipts:
             removed=tuple(commitment(name, opening) for name, opening in gone.items()),
             coefficients=distances[0],
             scores=distances[1],
-            model=salted(salt, digest),
+            model=salt_digest(salt, digest),
             before="" if last is None else last.model,
             previous="" if last is None else self.lines[-1].digest,
         )
-        content = written(receipt)
+        content = line_of(receipt)
         line = read_line(content if self.sign is None else self.sign(content))
         return Receipts((*self.lines, line), salt, sign=self.sign)
 

@@ -34,11 +34,9 @@ _MULTIPLE = 4
 
 @dataclass(frozen=True, eq=False)
 class Buffers:
-    """Padded work space for batches of one size.
+    """Padded work space: layer l takes ``inputs[l]`` to ``outputs[l]``, before the ReLU."""
 
-    Layer ``l``: ``inputs[l]``, shared for layer 0, gives ``outputs[l]`` before the ReLU;
-    ``gradients`` and ``slopes`` are the loss's derivatives by either.
-    """
+    # ``gradients`` and ``slopes`` are the loss's derivatives by outputs and inputs.
 
     inputs: list[Tensor]
     outputs: list[Tensor]
@@ -93,11 +91,7 @@ def allocate(
 
 @dataclass(frozen=True)
 class Products:
-    """Batched products of a fixed number of members at a time.
-
-    On GPUs the order of summation may depend on the batch size; with a fixed size, a member's bits
-    do not depend on the stack.
-    """
+    """Products of a fixed number of members, on which a GPU's sums, so a member's bits, depend."""
 
     group: int | None = None  # None for all
 
@@ -146,11 +140,7 @@ def learning_rate(recipe: Recipe, epoch: int) -> float:
 
 
 def class_weights(recipe: Recipe, y: NDArray[np.int64], labels: int) -> NDArray[np.float64] | None:
-    """Return each label's weight in the loss; None if all are equal.
-
-    Balanced: rows / (labels * rows of the label), over all rows, so all members have the same
-    weights.
-    """
+    """Return each label's weight in the loss, balanced over all rows; None if all are equal."""
     given = recipe.class_weights
     if not given:
         return None
@@ -337,11 +327,7 @@ def _unbend(name: str, gradient: Tensor, z: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """One step's data.
-
-    ``x`` is (features, size), ``truth`` one-hot, ``masks`` dropout factors, ``shares`` loss
-    weights; member ``members[i]`` lacks column ``columns[i]``.
-    """
+    """One step's data; member ``members[i]`` lacks column ``columns[i]``."""
 
     x: Tensor
     truth: Tensor

@@ -253,10 +253,7 @@ class StackedTask(Task):
         return self.networks_at_once(free)
 
     def _digest(self) -> str:
-        """Digest some steps on the first rows, with the shapes of the whole training.
-
-        Rounding may differ for rare numbers only, so the manifest's device facts are compared, too.
-        """
+        """Digest some steps of the whole training's shapes, and facts, for few numbers tell."""
         from leaveout.models.train.stacked import NOTHING, Stack
 
         recipe = msgspec.structs.replace(self.recipe, epochs=2, class_weights=())

@@ -74,16 +74,11 @@ def single_threaded() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def copy_model(model: C) -> C:
-    """Return a deep copy of the model."""
-    return copy.deepcopy(model)
-
-
 def fresh(model: C, seed: int) -> C:
     """Return a network of the same architecture with freshly drawn weights."""
     import torch
 
-    new = copy_model(model)
+    new = copy.deepcopy(model)
     redraw = getattr(new, "redraw", None)
     if redraw is not None:
         redraw(generator(seed, Purpose.WEIGHTS))

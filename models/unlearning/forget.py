@@ -12,6 +12,7 @@ from leaveout.errors import TrainingError
 from leaveout.files import TABLE, open_text_file
 from leaveout.models.train.data import TrainingData
 from leaveout.models.unlearning.classifier import Purpose, generator
+from leaveout.written import first_few
 
 _SHOWN = 12
 
@@ -47,8 +48,7 @@ def rows_of_label(data: TrainingData, name: str) -> NDArray[np.int64]:
     """Return all rows of a label, for ``--forget-class``."""
     if name not in data.labels:
         raise TrainingError(
-            f"--forget-class {name}: no such label; the labels are "
-            f"{', '.join(data.labels[:_SHOWN])}{', ...' * (len(data.labels) > _SHOWN)}"
+            f"--forget-class {name}: no such label; the labels are {first_few(data.labels, _SHOWN)}"
         )
     rows = np.flatnonzero(data.y == data.labels.index(name)).astype(np.int64)
     if not len(rows):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,6 @@ from leaveout.errors import TrainingError
 from leaveout.models.unlearning.classifier import (
     C,
     Purpose,
-    copy_model,
     fresh,
     generator,
     posteriors,
@@ -34,10 +34,7 @@ _MEAN, _SQUARE, _LEAST = 0.9, 0.999, 1e-8
 
 
 class PosteriorAttack:
-    """A one-hidden-layer network that recognises forgotten rows by both models' posteriors.
-
-    Differentiable in the posteriors, so that the follower can descend.
-    """
+    """A one-hidden-layer network that recognises forgotten rows by both models' posteriors."""
 
     def __init__(self, labels: int, seed: int) -> None:
         import torch
@@ -318,7 +315,7 @@ class Players(Generic[C]):
     ) -> None:
         import torch
 
-        self.model = copy_model(original)
+        self.model = copy.deepcopy(original)
         mode = getattr(self.model, "eval", None)
         if mode is not None:
             mode()
@@ -332,10 +329,7 @@ class Players(Generic[C]):
         self._wanted = torch.from_numpy(posteriors(alternative, deletion.third))
         self._forgotten = torch.from_numpy(deletion.X[deletion.forgotten])
         self._before = torch.from_numpy(posteriors(original, deletion.X[deletion.forgotten]))
-        self._distance: list[float] = []
-        self._error: list[float] = []
-        self._follower: list[float] = []
-        self._answers: list[float] = []
+        self._losses: list[tuple[float, ...]] = []  # a tuple of `Curves` per round
 
     def round(self) -> None:
         """Move the leader, then the follower."""
@@ -348,21 +342,16 @@ class Players(Generic[C]):
         with torch.no_grad():
             loss, answer = self.risk()
         numbers = (float(distance), float(error), float(loss), float(answer))
-        curves = (self._distance, self._error, self._follower, self._answers)
-        for curve, number in zip(curves, numbers, strict=True):
-            if not np.isfinite(number):
-                raise TrainingError(
-                    f"the game diverged in round {len(self._distance) + 1}: a loss is not a "
-                    "finite number; lower its learning rate (--game-lr), now "
-                    f"{self._game.learning_rate:g}"
-                )
-            curve.append(number)
+        if not np.isfinite(numbers).all():
+            raise TrainingError(
+                f"the game diverged in round {len(self._losses) + 1}: a loss is not a finite "
+                f"number; lower its learning rate (--game-lr), now {self._game.learning_rate:g}"
+            )
+        self._losses.append(numbers)
 
     def curves(self) -> Curves:
         """Return the losses so far."""
-        return Curves(
-            tuple(self._distance), tuple(self._error), tuple(self._follower), tuple(self._answers)
-        )
+        return Curves(*zip(*self._losses, strict=True))
 
     def _margin(self) -> tuple[Tensor, Tensor]:
         import torch

@@ -143,9 +143,9 @@ def run(
             seed,
             on_round,
         )
+        _write(target, files, contents)
     except KeyboardInterrupt:
         raise UnlearningInterruptedError("stopped; nothing was written") from None
-    _write(target, files, contents)
     return UnlearningReport(record, tuple(files))
 
 
@@ -153,8 +153,6 @@ def _write(target: Path, files: list[Path], contents: list[bytes]) -> None:
     names = [path.name for path in files]
     try:
         write_together(target, dict(zip(names, contents, strict=True)))
-    except KeyboardInterrupt:
-        raise UnlearningInterruptedError("stopped; nothing was written") from None
     except OSError as error:
         place = error.filename or target
         raise TrainingError(f"{place}: cannot write: {error.strerror or error}") from None

@@ -17,6 +17,7 @@ from leaveout.models.table import number
 from leaveout.models.train.encoding import is_missing_value
 from leaveout.models.votes.features import TableFeatures
 from leaveout.models.votes.samples import NO_LABEL, Samples
+from leaveout.written import first_few
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +98,9 @@ def part_cautions(samples: Samples, findings: Findings) -> list[str]:
         said.append(f"{findings.empty:,} {of} have no rows and always answer {_name(names[0])}")
     if findings.single:
         counts = [(_name(names[label]), count) for label, count in findings.single]
-        each = ", ".join(f"{name} ({count:,})" for name, count in counts[:_NAMED])
-        more = ", ..." if len(counts) > _NAMED else ""
+        each = first_few((f"{name} ({count:,})" for name, count in counts), _NAMED)
         total = sum(count for _, count in counts)
-        said.append(
-            f"{total:,} {of} have rows of only one label and always answer it: {each}{more}"
-        )
+        said.append(f"{total:,} {of} have rows of only one label and always answer it: {each}")
     small = [size for size in sizes if 0 < size < _SMALL]
     if small:
         said.append(

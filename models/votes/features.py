@@ -107,10 +107,7 @@ def column_of(name: str, cells: list[str]) -> Column:
 
 @dataclass(frozen=True, eq=False)
 class TableFeatures:
-    """Text columns, encoded as scaled numbers and one-hot words.
-
-    A column may have both, so that one non-numeric cell does not turn all its numbers into words.
-    """
+    """Text columns as numbers and words, so that no odd cell turns a column into words."""
 
     table: tuple[Column, ...]
     basis: NDArray[np.int64] | None = None

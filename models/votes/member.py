@@ -24,11 +24,7 @@ if TYPE_CHECKING:
 
 
 def label_scores(model: Any, X: NDArray[np.float64], labels: int) -> NDArray[np.float32]:
-    """Return float32 scores, shape (rows, labels); a member's vote is their argmax.
-
-    Scores are probabilities, else the decision function, else 1 for the prediction. Labels absent
-    in training score below all others.
-    """
+    """Return float32 scores (rows, labels) whose argmax is a vote; of absent labels the least."""
     seen = np.asarray(model.classes_, dtype=np.int64)
     own = _own_scores(model, X, seen)
     with np.errstate(over="ignore"):
@@ -110,10 +106,7 @@ class Member:
 
 
 def train_member(task: Task, index: int) -> Member:
-    """Train member ``index``, a function of only its set of rows and its seed.
-
-    The same applies to failures: such a member votes for label 0, and the others are trained.
-    """
+    """Train member ``index`` by its rows and seed alone; if it fails it votes for label 0."""
     rows = task.rows[index]
     present = np.unique(task.y[rows])
     encoder = task.features.fit_encoder(rows)

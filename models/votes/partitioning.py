@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,8 +41,11 @@ _SHARE_CHANGED = 10
 
 def refuse_occupied(directory: Path) -> None:
     """Refuse ``directory`` early if it is not empty or cannot be written."""
-    try:
-        place = directory.resolve()
+    with _refuse_unwritable(directory):
+        try:
+            place = directory.resolve()
+        except RuntimeError:  # raised by pathlib
+            raise TrainingError(f"{directory}: circular links; name another one") from None
         if place.is_dir():
             # Remains of a killed run.
             settle(place)
@@ -64,50 +68,42 @@ def refuse_occupied(directory: Path) -> None:
         # Permissions do not suffice: a file system may be read-only or lack directories.
         with partial_folder(folder):
             pass
-    except OSError as error:
-        raise _unwritable(directory, error) from None
-    except RuntimeError:  # raised by pathlib
-        raise TrainingError(f"{directory}: circular links; name another one") from None
 
 
 def write_directory(
     directory: Path, election: Election, recipe: PartRecipe, source: str
 ) -> tuple[Path, ...]:
     """Write the directory atomically, once it is complete."""
+    with _refuse_unwritable(directory):
+        place = directory.resolve()
+        names = [BALLOTS, PARTS, SPEC]
+        make_folder(place.parent)
+        # An existing folder may be on another file system, or its parent write-protected.
+        with partial_folder(place if place.is_dir() else place.parent) as partial:
+            try:
+                write_ballots(election.ballots, partial / BALLOTS)
+            except BallotError as error:
+                # Messages must not mention the partial directory.
+                raise TrainingError(str(error).replace(str(partial), str(directory))) from None
+            (partial / PARTS).write_text(_parts_text(election.partition), encoding="utf-8")
+            (partial / SPEC).write_text(
+                spec_text(recipe, source, election.ballots.origin.group_words), encoding="utf-8"
+            )
+            if any(model.content for model in election.exported):
+                _write_models(partial / MODELS, election.exported)
+                names.append(MODELS)
+            put_folder(partial, place)
+        return tuple(directory / name for name in names)
+
+
+@contextmanager
+def _refuse_unwritable(directory: Path) -> Iterator[None]:
     try:
-        return _write_directory(directory, election, recipe, source)
+        yield
     except OSError as error:
-        raise _unwritable(directory, error) from None
-
-
-def _write_directory(
-    directory: Path, election: Election, recipe: PartRecipe, source: str
-) -> tuple[Path, ...]:
-    place = directory.resolve()
-    names = [BALLOTS, PARTS, SPEC]
-    make_folder(place.parent)
-    # An existing folder may be on another file system, or its parent write-protected.
-    with partial_folder(place if place.is_dir() else place.parent) as partial:
-        try:
-            write_ballots(election.ballots, partial / BALLOTS)
-        except BallotError as error:
-            # Messages must not mention the partial directory.
-            raise TrainingError(str(error).replace(str(partial), str(directory))) from None
-        (partial / PARTS).write_text(_parts_text(election.partition), encoding="utf-8")
-        (partial / SPEC).write_text(
-            spec_text(recipe, source, election.ballots.origin.group_words), encoding="utf-8"
-        )
-        if any(model.content for model in election.exported):
-            _write_models(partial / MODELS, election.exported)
-            names.append(MODELS)
-        put_folder(partial, place)
-    return tuple(directory / name for name in names)
-
-
-def _unwritable(directory: Path, error: OSError) -> TrainingError:
-    return TrainingError(
-        f"{directory}: cannot write: {error.strerror or error}; name another folder"
-    )
+        raise TrainingError(
+            f"{directory}: cannot write: {error.strerror or error}; name another folder"
+        ) from None
 
 
 def spec_text(recipe: PartRecipe, source: str, group: str) -> str:

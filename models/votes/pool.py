@@ -29,11 +29,7 @@ def one_thread() -> Iterator[None]:
 
 
 def train_members(task: Task, workers: int, on_done: Callable[[int], None]) -> list[Member]:
-    """Train all members, reporting progress to ``on_done``.
-
-    One worker trains in this process, except with torch, whose results are bit-identical only in a
-    separate process.
-    """
+    """Train all members; a single worker in this process, except with torch, for equal bits."""
     if workers == 1 and task.learner.name != TORCH:
         members = []
         # Import the learner's libraries first: ones loaded later would escape the limit.

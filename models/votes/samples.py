@@ -16,6 +16,7 @@ from leaveout.errors import TrainingError
 from leaveout.models.ballots import MOST_LABELS, Assumption
 from leaveout.models.votes.features import Features
 from leaveout.names import hint
+from leaveout.written import first_few
 
 
 def is_text(word: str) -> bool:
@@ -201,7 +202,7 @@ def checked_truth(
         row = int(np.argmax(truth == NO_LABEL))
         raise TrainingError(
             f"{place(row)}: {words[row]!r} is not one of the labels "
-            f"{', '.join(names[:8])}{', ...' if len(names) > 8 else ''}{hint(words[row], names)}; "
+            f"{first_few(names, 8)}{hint(words[row], names)}; "
             "fix the row, or list all labels with --labels"
         )
     return truth
@@ -216,10 +217,7 @@ _LENGTH = 8
 
 
 def array_keys(X: NDArray[np.float64]) -> list[bytes]:
-    """Return each row's bytes as float64, ordered as the values are.
-
-    Zeros are unsigned; sorted keys are rows in lexicographic order.
-    """
+    """Return each row's bytes as float64: sorted keys are rows in lexicographic order."""
     bits = np.ascontiguousarray(X + 0.0, dtype=np.float64).view(np.uint64)
     ordered = np.where(bits & _SIGN, ~bits, bits | _SIGN).astype(">u8")
     return [row.tobytes() for row in ordered]
@@ -262,12 +260,8 @@ def held_out(keys: Sequence[bytes], share: float, key: str = "") -> NDArray[np.b
 
 
 def spread_offsets(members: int, spread: int, seed: int) -> tuple[int, ...]:
-    """Return the offsets of Finite Aggregation, distinct numbers below ``members``.
-
-    A sample with hash h reaches members (h + offset) mod members (Wang, Levine and Feizi, 2022).
-    The offsets are the numbers with the lowest hashes under the seed, so no random generator's
-    version matters.
-    """
+    """Return Finite Aggregation's offsets: the numbers below ``members`` with the lowest hashes."""
+    # A sample with hash h reaches members (h + offset) mod members (Wang, Levine and Feizi, 2022).
     secret = str(seed).encode()
     drawn = sorted(
         range(members), key=lambda i: (_digest(i.to_bytes(_LENGTH, "little"), secret, _SPREAD), i)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import TrainingError
-from leaveout.files import TABLE, open_file, why_unread
+from leaveout.files import TABLE, open_file, refuse_unread
 from leaveout.models.archive import expect_arrays, holds_archive, read_archive
 from leaveout.models.ballots import AS_ONE_EDIT, MOST_LABELS, Assumption
 from leaveout.models.reading import (
@@ -156,11 +156,7 @@ def _training(
     y: NDArray[np.generic],
     bad_rows: BadRows,
 ) -> tuple[NDArray[np.float64], tuple[str, ...], Sequence[int], tuple[str, ...]]:
-    """Return rows and labels, their positions in the arrays, and a sentence on skipped rows.
-
-    An invalid label becomes an empty word: the row remains a sample; otherwise a relabel would move
-    others.
-    """
+    """Return rows, labels (empty if invalid, so that none moves), places, and what is skipped."""
     numbers = X.ndim == 2 and X.dtype.kind in "fiub" and y.dtype.kind in "fiub"
     if bad_rows == "refuse" or not numbers or y.shape != X.shape[:1]:
         return *_rows(source, names, X, y), range(len(X)), ()
@@ -233,18 +229,14 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 def read_lines(path: Path, reading: Reading = PLAIN) -> tuple[Table, tuple[str, ...]]:
-    """Read a table line by line, skipping lines that are not rows.
-
-    Each line is read separately, so cells cannot span lines: an open quote would swallow the lines
-    below. For tables of valid lines it equals `read_table`.
-    """
+    """Read a table line by line: an open quote swallows none. Skip lines that are no rows."""
     every: list[str] | None = None
     kept: list[int] = []
     rows: list[list[str]] = []
     lines: list[int] = []
     reasons: Counter[str] = Counter()
     first: dict[str, int] = {}
-    try:
+    with refuse_unread(TrainingError, path):
         for number, content in enumerate(_contents(path), start=1):
             if every is None:
                 every, reading = _header(path, content, reading)
@@ -257,8 +249,6 @@ def read_lines(path: Path, reading: Reading = PLAIN) -> tuple[Table, tuple[str, 
                 elif found:
                     rows.append(found)
                     lines.append(number)
-    except OSError as error:
-        raise TrainingError(f"{path}: {why_unread(error)}") from None
     if every is None:
         header = _header(path, b"", reading)[0]
     return Table.of_rows(path, header, rows, lines), tuple(

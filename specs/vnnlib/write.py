@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from leaveout.encoders.query import Application, Condition, Query
 from leaveout.errors import SpecError
-from leaveout.files import write_whole
+from leaveout.files import refuse_unwritten, write_whole
 from leaveout.specs.text.errors import Position
 from leaveout.specs.vnnlib.formula import LOGIC
 from leaveout.specs.vnnlib.onnx_files import outputs_of, score_of
@@ -38,10 +38,8 @@ def save_query(path: Path | str, query: Query) -> None:
         As `format_query` does, or if the file cannot be written.
     """
     text = format_query(query)
-    try:
+    with refuse_unwritten(SpecError, path):
         write_whole(Path(path), text.encode())
-    except OSError as error:
-        raise SpecError(f"{path}: cannot write: {error.strerror or error}") from None
 
 
 def format_query(query: Query) -> str:
@@ -256,14 +254,12 @@ def save_assignment(
         If a file cannot be written.
     """
     place = Path(folder)
-    try:
+    with refuse_unwritten(SpecError, folder):
         place.mkdir(parents=True, exist_ok=True)
         for tensor, values in variable_values(problem, query, points, scores):
             array = np.asarray(values, np.float32).reshape(tensor.shape)
             proto = onnx.numpy_helper.from_array(array, tensor.name)
             write_whole(place / f"{tensor.name}.pb", proto.SerializeToString())
-    except OSError as error:
-        raise SpecError(f"{folder}: cannot write: {error.strerror or error}") from None
 
 
 def format_result(status: Status, witness: str = "") -> str:
@@ -273,7 +269,5 @@ def format_result(status: Status, witness: str = "") -> str:
 
 def save_result(path: Path | str, status: Status, witness: str = "") -> None:
     """Write a result file, replacing any existing one atomically."""
-    try:
+    with refuse_unwritten(SpecError, path):
         write_whole(Path(path), format_result(status, witness).encode())
-    except OSError as error:
-        raise SpecError(f"{path}: cannot write: {error.strerror or error}") from None

@@ -16,7 +16,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -86,6 +86,24 @@ def why_unread(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "no such file"
     return f"cannot read: {error.strerror or error}"
+
+
+@contextmanager
+def refuse_unread(kind: Callable[[str], Exception], place: object) -> Iterator[None]:
+    """Turn a failure of the system to read into an error that names the place."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{place}: {why_unread(error)}") from None
+
+
+@contextmanager
+def refuse_unwritten(kind: Callable[[str], Exception], place: object) -> Iterator[None]:
+    """Turn a failure of the system to write into an error that names the place."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{place}: cannot write: {error.strerror or error}") from None
 
 
 @contextmanager

@@ -1,10 +1,11 @@
-"""Output text: JSON of any value, and spreadsheet cells."""
+"""Output text: JSON of any value, lists in words, and spreadsheet cells."""
 
 from __future__ import annotations
 
 import csv
 import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, TextIO
 
 import msgspec
@@ -35,6 +36,12 @@ def as_json(value: object) -> bytes:
     except UnicodeEncodeError:
         encoded = msgspec.json.encode(printable(msgspec.to_builtins(value)))
     return msgspec.json.format(encoded, indent=2) + b"\n"
+
+
+def first_few(items: Iterable[object], most: int) -> str:
+    """Return the first items, separated by commas; ``...`` stands for the rest."""
+    shown = list(map(str, islice(items, most + 1)))
+    return ", ".join(shown if len(shown) <= most else [*shown[:most], "..."])
 
 
 def harmless(cell: str) -> str:

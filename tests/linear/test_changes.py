@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from leaveout.errors import LinearError, TrainingError
 from leaveout.files import COMMIT, settle
-from leaveout.kernel.receipts import salted
+from leaveout.kernel.receipts import salt_digest
 from leaveout.models.linear.family import bound_members, centre
 from leaveout.models.linear.fit import coefficients_of
 from leaveout.models.linear.folder import LinearFolder, add_rows, delete_rows
@@ -133,7 +133,7 @@ def test_nothing_of_a_deleted_row_is_left(tmp_path):
     after = opened(folder)
     text = "".join(map(str, contents(folder).values()))
     assert before not in text
-    assert salted(after.receipts.salt, before) not in text
+    assert salt_digest(after.receipts.salt, before) not in text
     assert hashlib.sha256(before.encode()).hexdigest() not in text
 
 
@@ -249,7 +249,7 @@ def test_a_killed_deletion_is_finished_or_undone(tmp_path):
         held = opened(folder)
         told.add(NAME in held.columns.ids.values())
         last = held.receipts.last
-        assert last.model == salted(held.receipts.salt, held.model.digest)
+        assert last.model == salt_digest(held.receipts.salt, held.model.digest)
         assert not was_decided or NAME not in held.columns.ids.values()
         done = delete_rows(folder, [NAME])
         assert done.rows == (NAME,) and done.receipt == opened(folder).receipts.last

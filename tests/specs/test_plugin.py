@@ -22,17 +22,19 @@ import json, sys
 from pathlib import Path
 from leaveout.specs import load
 from leaveout.specs import check
+from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.resolve_names import Resolver
-from leaveout.verifier.values.decider import ValueDecider, is_value_claim
+from leaveout.verifier.tasks import Context
+from leaveout.verifier.time_sharing import Clock
+from leaveout.verifier.values.decider import Values, is_value_claim
 
 
 path = Path(sys.argv[1])
 checked = check(load(path))
-decider = ValueDecider(checked, Resolver(checked, path.parent), path.parent)
-for statement in checked.statements:
-    assert is_value_claim(statement, checked)
-    decider.load(statement)
-results = [decider.decide(statement) for statement in checked.statements]
+values = Values(Context(checked, Resolver(checked, path.parent), path.parent, VerifyOptions()))
+assert all(is_value_claim(statement, checked) for statement in checked.statements)
+jobs = [values.load(statement) for statement in checked.statements]
+results = [values.decide(job, Clock(None, 0.0, 1))[0] for job in jobs]
 print(json.dumps([[r.name, r.verdict, r.lower, r.upper, r.reason] for r in results]))
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,8 +12,11 @@ from leaveout.errors import LeaveoutError
 from leaveout.specs import Function, Parameter, Type, check, functions, parse
 from leaveout.specs.deciders import Bounds, Decided
 from leaveout.specs.types import BOOLEAN, LIST, NUMBER
+from leaveout.verifier.options import VerifyOptions
 from leaveout.verifier.resolve_names import Resolver
-from leaveout.verifier.values.decider import ValueDecider, is_value_claim
+from leaveout.verifier.tasks import Context
+from leaveout.verifier.time_sharing import Clock
+from leaveout.verifier.values.decider import Values, is_value_claim
 
 ITEM = Type("Item", "an item", equates=True)
 ITEMS = Type("Items", "some items", each=ITEM)
@@ -65,11 +69,12 @@ def decide_all(text, folder=Path(), seconds=None, **more):
     """Return the results of a specification, and the notes."""
     table = {**TABLE, **more}
     checked = check(parse(text, "patient.spec"), table)
-    decider = ValueDecider(checked, Resolver(checked, folder), folder)
+    values = Values(Context(checked, Resolver(checked, folder), folder, VerifyOptions()))
     for statement in checked.statements:
         assert is_value_claim(statement, checked)
-        decider.load(statement)
-    return [decider.decide(each, seconds) for each in checked.statements], decider.notes
+    jobs = [values.load(each) for each in checked.statements]
+    clocks = (Clock(seconds, time.perf_counter(), 1) for _ in jobs)
+    return [values.decide(job, next(clocks))[0] for job in jobs], values.notes
 
 
 def decide(text, folder=Path(), seconds=None, **more):

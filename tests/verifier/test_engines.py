@@ -97,7 +97,7 @@ def test_after_ctrl_c_no_leak_is_sought_any_more(tmp_path, monkeypatch, first):
         begun.append(given)
         raise KeyboardInterrupt
 
-    for place in ("values.decider.ValueDecider._guarantee", "points.network_leaks.search_native"):
+    for place in ("values.decider.Values._guarantee", "points.network_leaks.search_native"):
         monkeypatch.setattr(f"leaveout.verifier.{place}", stop)
     path = write_question(
         tmp_path, text=f"{HEAD}{first}\nguarantee h: {LEAK.replace('0.5', '0.25')}\n"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from leaveout.errors import CertificateError, RejectedError
-from leaveout.files import open_atomically, settle
+from leaveout.files import open_atomically, refuse_unwritten, settle
 from leaveout.kernel.claims.certificate import read_certificate
 from leaveout.kernel.claims.check import Checked, Checker, Progress
 from leaveout.kernel.claims.places import Places
@@ -78,11 +78,8 @@ def check(
         checker = Checker(read_certificate(path), places, answers, reader, exact, progress)
         found = [*checker.trees(), *checker.others()]
     if record is not None:
-        try:
-            with open_atomically(record) as stream:
-                recorder.write(stream, digest_of(path))
-        except OSError as error:
-            raise CertificateError(f"{record}: cannot write: {error.strerror or error}") from None
+        with refuse_unwritten(CertificateError, record), open_atomically(record) as stream:
+            recorder.write(stream, digest_of(path))
     return found
 
 

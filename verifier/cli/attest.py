@@ -76,7 +76,7 @@ def attest(
     from leaveout.errors import SpecError
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.evidence.attest import attest as run
-    from leaveout.verifier.evidence.exports import ATTESTED, Target
+    from leaveout.verifier.evidence.exports import ATTESTED, open_output
     from leaveout.verifier.evidence.parts import ATTESTATION
     from leaveout.verifier.evidence.signing import make_keys, read_signer
 
@@ -89,9 +89,10 @@ def attest(
         return
     if result is None:
         raise SpecError("attest: name the results file that verify --json wrote")
-    target = Target.open(output or result.parent / ATTESTATION, ATTESTED)
+    where = output or result.parent / ATTESTATION
+    target = open_output(where, ATTESTED)
     signer = None if key is None else read_signer(key)
-    found = run(result, target.path, signer=signer, certificate=certificate, files=files or ())
+    found = run(result, where, signer=signer, certificate=certificate, files=files or ())
     target.write(found.content)
     signed = (
         f"signed by key {found.keyid}"
@@ -101,4 +102,4 @@ def attest(
     with reader_may_leave():
         for note in found.notes:
             sys.stdout.write(f"note: {note}\n")
-        sys.stdout.write(f"{target.path}: {found.digests} digests, {signed}\n")
+        sys.stdout.write(f"{where}: {found.digests} digests, {signed}\n")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.errors import AuditError
+from leaveout.verifier.cli.changes import align
 from leaveout.verifier.cli.options import (
     BatchSize,
     Epochs,
@@ -19,6 +20,7 @@ from leaveout.verifier.cli.options import (
     LearningRate,
     Seed,
     WeightDecay,
+    refuse_claim,
 )
 from leaveout.verifier.cli.progress import progress
 from leaveout.verifier.cli.unlearn import undrawn_note
@@ -36,14 +38,7 @@ def judge_counts(
     from leaveout.verifier.audits.membership import read_counts, write_audit
 
     alpha, beta, gamma = claim
-    for name, value, most in (
-        ("alpha", alpha, math.inf),
-        ("beta", beta, 1),
-        ("gamma", gamma, 1),
-    ):
-        if value is not None and not 0 <= value <= most:
-            kind = "a number of at least 0" if name == "alpha" else "a probability"
-            raise AuditError(f"--{name} {value:g}: expected {kind}")
+    refuse_claim(AuditError, alpha=alpha, beta=beta, gamma=gamma)
     events = read_counts(path)
     found = Audit.of_events(events)
     write_audit(events, output, {"counts": path.name})
@@ -55,10 +50,8 @@ def judge_counts(
             low, high = clopper_pearson(hits, trials, confidence)
             cells += [f"{hits:,} of {trials:,}", f"[{low:.3f}, {high:.3f}]"]
         rows.append([*cells, _down(lower)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        typer.echo("  ".join(cells).rstrip())
+    for line in align(rows, str.ljust):
+        typer.echo(line)
     least = max(shown)
     told = f"alpha up to {_down(least)}" if least > 0 else "no alpha"
     level = f"beta = {beta:g}, gamma = {gamma:g}, confidence {confidence:g} for all events at once"

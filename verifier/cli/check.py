@@ -10,7 +10,8 @@ import typer
 
 from leaveout.errors import SpecError
 from leaveout.exit_codes import ExitCode
-from leaveout.files import why_unread
+from leaveout.files import refuse_unread
+from leaveout.verifier.cli.progress import live_line
 
 
 def check(
@@ -93,24 +94,13 @@ def check(
     result is proved again.
     """
     from rich.console import Console
-    from rich.status import Status
 
     from leaveout.verifier.cli.checked_evidence import render_evidence
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.result_table import render_checked
 
-    status = Console(stderr=True)
-    live = Status("loading", console=status) if status.is_terminal else None
-
-    def report(name: str, label: int | None, done: int, total: int) -> None:
-        if live is not None:
-            what = name if label is None else f"{name}, label {label}"
-            live.update(f"{what}: {done:,} of {total:,} nodes")
-
-    try:
+    with refuse_unread(SpecError, evidence):
         attestation = _attestation(evidence)
-    except OSError as error:
-        raise SpecError(f"{evidence}: {why_unread(error)}") from None
     if attestation is None and key is not None:
         raise SpecError(
             f"--key {key}: only attestations are signed; {evidence} is not an attestation"
@@ -120,9 +110,12 @@ def check(
             f"--record {record}: name the certificate in {evidence} itself, not the folder"
         )
     console, status_code = Console(), ExitCode.PROVED
-    if live is not None:
-        live.start()
-    try:
+    with live_line("loading") as tell:
+
+        def report(name: str, label: int | None, done: int, total: int) -> None:
+            what = name if label is None else f"{name}, label {label}"
+            tell(f"{what}: {done:,} of {total:,} nodes")
+
         if attestation is None:
             from leaveout.verifier.certify.check import check as run
 
@@ -153,9 +146,6 @@ def check(
                 render_evidence(held, console)
             if not all(each.proved for each in held.standings):
                 status_code = ExitCode.UNKNOWN
-    finally:
-        if live is not None:
-            live.stop()
     with reader_may_leave():
         sys.stdout.write(shown.get())
     raise typer.Exit(status_code)

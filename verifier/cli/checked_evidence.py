@@ -59,9 +59,7 @@ def _head(found: CheckedEvidence) -> Iterator[str]:
 def _standing_line(standing: Standing) -> str:
     """Return the line of a result: its verdict and what was proved of it."""
     result = standing.result
-    head = result.name if result.label is None else f"{result.name}, label {result.label_text}"
-    sure = "" if result.confidence is None else f" at {result.confidence:g}"
-    told = f"{head}: {result.verdict}{sure}"
+    told = f"{result.title}: {result.outcome}"
     if standing.why:
         return f"{told}; NOT proved again: {standing.why}"
     if not standing.words:

@@ -95,15 +95,16 @@ def compare(
     import sys
 
     from leaveout.errors import TreesError
-    from leaveout.files import write_whole
     from leaveout.verifier.cli.options import read_reading, reader_may_leave
     from leaveout.verifier.compare import compare as compare_models
     from leaveout.verifier.compare import read_box, read_rows
+    from leaveout.verifier.output_file import OutputFile
 
     if json in {str(one), str(other), str(data)}:
         raise TreesError(f"--json {json}: is read; name another file")
     if data is not None and no_missing:
         raise TreesError("--no-missing: the columns of --data tell which values can be missing")
+    target = None if json is None else OutputFile.open("--json", json, TreesError, stdout=True)
     rows = None
     if data is not None:
         rows = read_rows(data, read_reading(sep, decimal, charset, drop), (one, other))
@@ -117,11 +118,9 @@ def compare(
         tolerance=tolerance,
         seconds=time,
     )
-    if json not in (None, "-"):
-        try:
-            write_whole(Path(json), found.to_json())
-        except OSError as error:
-            raise TreesError(f"--json {json}: cannot write: {error.strerror}") from None
     with reader_may_leave():
-        sys.stdout.write(f"{found.to_json().decode() if json == '-' else found}\n")
+        if target is not None:
+            target.write(found.to_json() + b"\n" * (target.path is None))
+        if json != "-":
+            sys.stdout.write(f"{found}\n")
     raise typer.Exit(found.exit_code)

@@ -27,7 +27,7 @@ def fmt(
     Exit status: 0 done, 1 with --check if a file would change, 2 bad input.
     """
     from leaveout.errors import SpecError
-    from leaveout.files import write_whole
+    from leaveout.files import refuse_unwritten, write_whole
     from leaveout.specs.format import format_specification
     from leaveout.specs.text.parse import decode_text, read_bytes
 
@@ -45,8 +45,6 @@ def fmt(
         if check:
             sys.stdout.write(f"{'<stdin>' if name == '-' else name} would change\n")
             continue
-        try:
+        with refuse_unwritten(SpecError, name):
             write_whole(Path(name), after.encode())
-        except OSError as error:
-            raise SpecError(f"{name}: cannot write: {error.strerror}") from None
     raise typer.Exit(1 if check and changed else 0)

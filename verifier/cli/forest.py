@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.changes import (
-    EARLIER,
-    file_lines,
-    lines,
-    say_changed,
-    some,
-)
-from leaveout.verifier.cli.options import (
-    TestShare,
-)
+from leaveout.verifier.cli.changes import file_lines, lines, say_changed
+from leaveout.verifier.cli.options import TestShare
 from leaveout.verifier.cli.table_options import TableOptions, of_table
 
 if TYPE_CHECKING:
@@ -129,12 +121,7 @@ def add(
 
 
 def _say_added(done: Addition) -> None:
-    rows = [
-        ("added", some(done.rows) + done.is_finished * EARLIER),
-        ("rows", f"{done.held:,}"),
-        ("seconds", f"{done.seconds:.4f}"),
-    ]
-    say_changed(done, rows)
+    say_changed(done, ("added", "rows", done.held), [("seconds", f"{done.seconds:.4f}")])
 
 
 def _compile(kernels: str = "trees") -> None:

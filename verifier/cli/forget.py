@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.changes import EARLIER, From, RowNames, lines, say_changed, some
+from leaveout.verifier.cli.changes import From, RowNames, lines, say_changed, some
 
 if TYPE_CHECKING:
     from leaveout.models.train.changes import Deletion
@@ -132,11 +132,7 @@ def _kind(folder: Path) -> type[ModelFolder] | None:
 def _say_forgotten(done: Deletion, receipt: Path | None) -> None:
     own = done.receipt
     assert own is not None
-    rows = [
-        ("forgotten", some(done.rows) + done.is_finished * EARLIER),
-        ("rows left", f"{done.left:,}"),
-        ("seconds", f"{done.seconds:.4f}"),
-    ]
+    rows = [("seconds", f"{done.seconds:.4f}")]
     compared = "" if done.retraining is None else "; training on the remaining rows agrees"
     if own.coefficients or own.scores:
         said = f"proved: at most {own.coefficients:.2g} in all coefficients{compared}"
@@ -147,7 +143,7 @@ def _say_forgotten(done: Deletion, receipt: Path | None) -> None:
     else:
         rows.append(("equal", f"bit for bit to training without them{compared}"))
     rows.append(("receipt", f"number {own.number}" + (f", {receipt}" if receipt else "")))
-    say_changed(done, rows)
+    say_changed(done, ("forgotten", "rows left", done.left), rows)
 
 
 def receipts(

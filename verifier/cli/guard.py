@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from leaveout.errors import GuardError
+from leaveout.files import open_atomically, refuse_unread, refuse_unwritten
 from leaveout.verifier.cli.progress import counter_bar
+from leaveout.written import first_few
 
 if TYPE_CHECKING:
     from leaveout.models.reading import Reading
@@ -291,12 +293,11 @@ def guard(
         _refuse_to_replace(output, folder, memory, rows)
         refused = _answer(opened, rows, output)
     if refused:
-        shown = ", ".join(map(str, refused[:_LISTED])) + ", ..." * (len(refused) > _LISTED)
         unit = "row" if _is_archive(rows) else "line"
         sys.stderr.write(
             f"leaveout: refused {len(refused):,} row{'s' * (len(refused) != 1)} outside the "
-            f"verified inputs ({unit} {shown}); nothing is proved about them: check "
-            "units and whole numbers, or add --outside noise\n"
+            f"verified inputs ({unit} {first_few(refused, _LISTED)}); nothing is proved "
+            "about them: check units and whole numbers, or add --outside noise\n"
         )
         raise typer.Exit(_REFUSED)
 
@@ -360,30 +361,22 @@ def _open_rows(rows: Path | None, reading: Reading) -> Iterator[tuple[str, TextI
         text = io.TextIOWrapper(binary, charset, newline="") if charset and binary else sys.stdin
         yield "standard input", text
         return
-    try:
-        with reading.open(rows) as stream:
-            yield str(rows), stream
-    except OSError as error:
-        raise GuardError(f"{rows}: cannot read: {error.strerror}") from None
+    with refuse_unread(GuardError, rows), reading.open(rows) as stream:
+        yield str(rows), stream
 
 
 @contextmanager
 def _target(output: Path | None) -> Iterator[TextIO]:
-    from leaveout.files import open_atomically
-
     if output is None:
         yield sys.stdout
         return
     if output.is_dir():
         raise GuardError(f"-o {output}: is a folder; name a file")
-    try:
-        with open_atomically(output) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
-            yield text
-            text.flush()
-            text.detach()
-    except OSError as error:
-        raise GuardError(f"-o {output}: cannot write: {error.strerror}") from None
+    with refuse_unwritten(GuardError, f"-o {output}"), open_atomically(output) as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8", newline="")
+        yield text
+        text.flush()
+        text.detach()
 
 
 def _serve(guard: Guard, host: str, port: int, **settings: Any) -> None:

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 import typer
 
-from leaveout.errors import SpecError, TrainingError
+from leaveout.errors import LeaveoutError, SpecError, TrainingError
 from leaveout.files import RESULTS, read_whole
+from leaveout.verifier.output_file import OutputFile
 
 if TYPE_CHECKING:
     from leaveout.models.reading import Reading
-    from leaveout.verifier.report import Report
 
 LabelColumn: TypeAlias = Annotated[
     str | None,
@@ -157,42 +155,21 @@ def read_units(given: Sequence[str]) -> dict[str, str]:
     return units
 
 
-@dataclass(frozen=True)
-class JsonTarget:
-    """A file, standard output, or no output."""
+def open_json(name: str | None) -> OutputFile | None:
+    """Return the file of ``--json``, which may be one of earlier results; None if there is none."""
+    if name is None:
+        return None
+    return OutputFile.open(
+        "--json", name, stdout=True, kind="a results file", is_one=_holds_results
+    )
 
-    path: Path | None = None
-    is_stdout: bool = False
 
-    @staticmethod
-    def open(text: str | None) -> JsonTarget:
-        """Read the value of ``--json``."""
-        if text is None:
-            return JsonTarget()
-        if text == "-":
-            return JsonTarget(is_stdout=True)
-        path = Path(text)
-        try:
-            _refuse_unusable(path)
-            # Errors at the end of a run must show now: an invalid name, no permission, no space.
-            with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
-                pass
-        except OSError as error:
-            raise SpecError(f"--json {path}: cannot write: {error.strerror}") from None
-        return JsonTarget(path)
-
-    def write(self, report: Report) -> None:
-        """Write the report atomically."""
-        if self.is_stdout:
-            sys.stdout.write(report.to_json().decode())
-            sys.stdout.flush()
-        elif self.path is not None:
-            try:
-                from leaveout.verifier.report import write_json
-
-                write_json(report, self.path)
-            except OSError as error:
-                raise SpecError(f"--json {self.path}: cannot write: {error.strerror}") from None
+def _holds_results(path: Path) -> bool:
+    content = read_whole(path, RESULTS) if path.stat().st_size < RESULTS else b"{"
+    try:
+        return not content or {"leaveout", "results"} <= set(msgspec.json.decode(content))
+    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
+        return False
 
 
 @contextmanager
@@ -206,27 +183,6 @@ def reader_may_leave() -> Iterator[None]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _refuse_unusable(path: Path) -> None:
-    """Raise on folders, devices and files that are not earlier results."""
-    if path.is_dir():
-        raise SpecError(f"--json {path}: is a folder; name a file")
-    if not path.resolve().parent.is_dir():
-        raise SpecError(f"--json {path}: no such folder; create it first")
-    if not path.exists():
-        return
-    if not path.is_file():
-        raise SpecError(f"--json {path}: not a regular file; '-' writes to standard output")
-    content = read_whole(path, RESULTS) if path.stat().st_size < RESULTS else b"{"
-    try:
-        known = not content or {"leaveout", "results"} <= set(msgspec.json.decode(content))
-    except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
-        known = False
-    if not known:
-        raise SpecError(
-            f"--json {path}: exists and is not a results file; choose another name, or remove it"
-        )
-
-
 def read_settings(texts: Sequence[str]) -> dict[str, str]:
     """Return the values of ``--set name=value`` by name."""
     values: dict[str, str] = {}
@@ -238,3 +194,12 @@ def read_settings(texts: Sequence[str]) -> dict[str, str]:
             raise SpecError(f"--set {text}: '{name}' is set twice")
         values[name] = value
     return values
+
+
+def refuse_claim(error: type[LeaveoutError], **given: float | None) -> None:
+    """Raise if alpha, beta or gamma of a claim is out of range."""
+    for name, value in given.items():
+        most = sys.float_info.max if name == "alpha" else 1.0
+        if value is not None and not 0 <= value <= most:
+            kind = "a number of at least 0" if name == "alpha" else "a probability"
+            raise error(f"--{name} {value:g}: expected {kind}")

@@ -91,11 +91,7 @@ def _labels(report: PartitionReport, names: list[str]) -> list[str]:
 
 
 def _radii(ballots: Ballots) -> tuple[str, NDArray[np.int32]]:
-    """Return the unit, and a lower bound of each correct answer's radius.
-
-    Without a search, every member that a change may reach counts as changed. -1 means a wrong
-    answer.
-    """
+    """Return the unit, and radii if every member that is reached changes; -1: a wrong answer."""
     origin, votes, labels = ballots.origin, ballots.votes, ballots.labels
     radii = label_radii(votes, labels, origin.offsets or (0,), origin.families).min(axis=1)
     right = answers_of(counts_of(votes, labels)) == ballots.truth

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -58,6 +58,14 @@ class Display:
             f"{progress.open_sets} open, {progress.solved} bounded, "
             f"{progress.seconds:.0f} s{left}"
         )
+
+
+@contextmanager
+def live_line(text: str) -> Iterator[Callable[[str], None]]:
+    """Show a line on a terminal, and yield what changes its text."""
+    console = Console(stderr=True)
+    with Status(text, console=console) if console.is_terminal else nullcontext() as status:
+        yield (lambda line: None) if status is None else status.update
 
 
 @contextmanager

@@ -79,9 +79,9 @@ def report(
         return
     from leaveout.verifier.page import Page, load
     from leaveout.verifier.page.loading import check_day, day
-    from leaveout.verifier.page.target import PageTarget
+    from leaveout.verifier.page.target import open_page, page_bytes
 
-    target = PageTarget.open(output)
+    target = open_page(output)
     when = day(date)
     runs = load(results)
     check_day(when, runs)
@@ -92,6 +92,6 @@ def report(
 
         found, left_out = confidences(runs, GivenPoints.open(data))
         page = Page(runs, found, left_out, Path(data).name, when)
-    target.write(page)
+    target.write(page_bytes(page, Path(output)))
     with reader_may_leave():
         sys.stdout.write(f"{output}\n")

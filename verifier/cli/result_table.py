@@ -121,7 +121,7 @@ def render(report: Report, console: Console) -> None:
         table.add_row(
             Text(result.name),
             Text(result.label_text or "all"),
-            Text(_verdict(result), style=_STYLE[result.verdict]),
+            Text(result.outcome, style=_STYLE[result.verdict]),
             *ends(result.lower, result.upper),
             f"{result.seconds:.1f}",
         )
@@ -133,12 +133,6 @@ def render(report: Report, console: Console) -> None:
     lines += [Text(f"note: {note}") for note in report.notes]
     lines += [Text(line) for line in _answers(report)]
     console.print(Group(*lines), soft_wrap=True)
-
-
-def _verdict(result: Result) -> str:
-    """Return the verdict, with the confidence of a result that rests on samples."""
-    sure = result.confidence
-    return result.verdict if sure is None else f"{result.verdict} at {sure:g}"
 
 
 def render_checked(found: list[Checked], console: Console) -> None:
@@ -229,13 +223,12 @@ def _count_features(box: BoxRecord) -> str:
 
 
 def _sentences(result: Result) -> list[str]:
-    head = result.name if result.label is None else f"{result.name}, label {result.label_text}"
     lines = []
     # The worst leak of a proved guarantee is below the threshold, so it is not shown.
     if result.witness is not None and (result.kind == "find" or result.verdict == "refuted"):
-        lines.append(f"{head}: {result.witness.words}")
+        lines.append(f"{result.title}: {result.witness.words}")
     if result.example is not None and (result.kind == "find" or result.verdict == "refuted"):
-        lines.append(f"{head}: {result.example.words}")
+        lines.append(f"{result.title}: {result.example.words}")
     if result.reason is not None:
-        lines.append(f"{head}: unknown: {result.reason}")
+        lines.append(f"{result.title}: unknown: {result.reason}")
     return lines

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import sys
-import tempfile
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.errors import SpecError
-from leaveout.files import write_whole
+from leaveout.files import refuse_unwritten
+from leaveout.verifier.cli.progress import live_line
+from leaveout.verifier.output_file import OutputFile
 
 if TYPE_CHECKING:
     from leaveout.verifier.cli.rows_table import InputWords
@@ -112,10 +112,10 @@ def rows(
     """
     from rich.console import Console
 
-    from leaveout.errors import SpecError
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.rows_table import render_row, render_rows
     from leaveout.verifier.page import load
+    from leaveout.verifier.report import write_json
     from leaveout.verifier.rows.known import find_rows, in_order, to_csv, to_json
     from leaveout.verifier.rows.known import rows as every
 
@@ -123,7 +123,10 @@ def rows(
         raise SpecError("--update needs --time SECONDS: it writes what that search finds")
     if json == "-" and csv == "-":
         raise SpecError("--json - and --csv -: only one can be standard output")
-    as_json, as_csv = TextTarget.open("--json", json), TextTarget.open("--csv", csv)
+    as_json, as_csv = (
+        None if name is None else OutputFile.open(option, name, stdout=True)
+        for option, name in (("--json", json), ("--csv", csv))
+    )
     (run,) = load([str(result)])
     report, folder = run.report, result.parent
     from leaveout.verifier.points.sentences import group_notes
@@ -133,7 +136,8 @@ def rows(
     if time is not None:
         report = _search(report, time, network, family, folder)
         if update:
-            _write(report, result)
+            with refuse_unwritten(SpecError, result):
+                write_json(report, result)
     found = every(report, data=data, network=network, family=family, folder=folder)
     if row is not None:
         found = find_rows(found, row)
@@ -181,85 +185,21 @@ def _search(
 ) -> Report:
     """Search rows one at a time, sharing the time among models."""
     from msgspec import structs
-    from rich.console import Console
-    from rich.status import Status
 
     from leaveout.verifier.rows.known import folders_of
     from leaveout.verifier.rows.search import search_rows
 
-    status = Console(stderr=True)
-    live = Status("searching rows", console=status) if status.is_terminal else None
-    if live is not None:
-        live.start()
-
-    def tell(done: int, count: int) -> None:
-        if live is not None:
-            live.update(f"{done:,} of {count:,} rows searched")
-
     by_row = []
-    try:
+    with live_line("searching rows") as tell:
         for at, record in enumerate(report.by_row):
             share = seconds / (len(report.by_row) - at)
             closer, done = search_rows(
                 record, share, network=network, family=family,
-                folders=folders_of(report, folder), progress=tell,
+                folders=folders_of(report, folder),
+                progress=lambda done, count: tell(f"{done:,} of {count:,} rows searched"),
             )  # fmt: skip
             by_row.append(closer)
             count = sum(map(bool, record.members))
             sys.stderr.write(f"{record.network}: {done:,} of {count:,} rows were searched\n")
             seconds -= share
-    finally:
-        if live is not None:
-            live.stop()
     return structs.replace(report, by_row=tuple(by_row))
-
-
-def _write(report: Report, path: Path) -> None:
-    from leaveout.errors import SpecError
-    from leaveout.verifier.report import write_json
-
-    try:
-        write_json(report, path)
-    except OSError as error:
-        raise SpecError(f"{path}: cannot write: {error.strerror}") from None
-
-
-@dataclass(frozen=True)
-class TextTarget:
-    """A file or standard output."""
-
-    option: str  # name in messages
-    path: Path | None  # None for standard output
-
-    @staticmethod
-    def open(option: str, text: str | None) -> TextTarget | None:
-        """Read the value of an option; None if it is absent."""
-        if text is None:
-            return None
-        if text == "-":
-            return TextTarget(option, None)
-        path = Path(text)
-        try:
-            if path.is_dir():
-                raise SpecError(f"{option} {path}: is a folder; name a file")
-            if path.exists() and not path.is_file():
-                raise SpecError(f"{option} {path}: not a regular file")
-            if not path.resolve().parent.is_dir():
-                raise SpecError(f"{option} {path}: no such folder; create it first")
-            # Errors at the end of a run must show now.
-            with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
-                pass
-        except OSError as error:
-            raise SpecError(f"{option} {path}: cannot write: {error.strerror}") from None
-        return TextTarget(option, path)
-
-    def write(self, content: bytes) -> None:
-        """Write the content atomically."""
-        if self.path is None:
-            sys.stdout.write(content.decode())
-            sys.stdout.flush()
-            return
-        try:
-            write_whole(self.path, content)
-        except OSError as error:
-            raise SpecError(f"{self.option} {self.path}: cannot write: {error.strerror}") from None

@@ -19,10 +19,7 @@ _TOLD = frozenset({"--install-completion", "--show-completion"})
 
 
 def run_application(application: typer.Typer, arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit status.
-
-    User errors are printed as one message on standard error; other errors are raised.
-    """
+    """Run a command line, user errors being one line; return its exit status."""
     try:
         code = typer.main.get_command(application).main(
             args=arguments, prog_name=application.info.name, standalone_mode=False

@@ -11,7 +11,9 @@ import typer
 
 from leaveout.errors import ShardedError
 from leaveout.exit_codes import ExitCode
-from leaveout.verifier.cli.options import LabelColumn
+from leaveout.files import refuse_unwritten
+from leaveout.verifier.cli.changes import align, lines
+from leaveout.verifier.cli.options import LabelColumn, refuse_claim
 from leaveout.verifier.cli.progress import counter_bar, interruptible
 
 if TYPE_CHECKING:
@@ -111,7 +113,8 @@ def service(
         from leaveout.models.train.data import read_data
         from leaveout.models.votes.partitioning import refuse_occupied
 
-        claim = Unlearning(*_claim_values(alpha=alpha, beta=beta, gamma=gamma))
+        refuse_claim(ShardedError, alpha=alpha, beta=beta, gamma=gamma)
+        claim = Unlearning(alpha, beta, gamma)
         tried, asked = _whole("--shards", shards), _whole("--predictions", predictions)
         if not 0 < test_share < 1:
             raise ShardedError(f"--test-share {test_share:g}: expected a share in (0, 1), e.g. 0.2")
@@ -130,16 +133,6 @@ def service(
         typer.echo(f"leaveout: {_nothing(made)}", err=True)
         raise typer.Exit(ExitCode.UNKNOWN)
     typer.echo(f"{'next':<16}leaveout verify {output / 'service.spec'}")
-
-
-def _claim_values(**given: float) -> tuple[float, ...]:
-    """Return alpha, beta and gamma of the options; raise if one is out of range."""
-    for name, value in given.items():
-        most = math.inf if name == "alpha" else 1.0
-        if not 0 <= value <= most or value == math.inf:
-            kind = "a number of at least 0" if name == "alpha" else "a probability"
-            raise ShardedError(f"--{name} {value:g}: expected {kind}")
-    return tuple(given.values())
 
 
 def _whole(flag: str, text: str) -> list[int]:
@@ -230,17 +223,8 @@ def _train_all(
 
 def _table(plan: Plan) -> list[list[str]]:
     """Return the plan as a table with a header."""
-    lines = [
-        [
-            "shards",
-            "majority",
-            "an update trains",
-            "safe answers",
-            "epsilon",
-            "mechanism",
-            "right",
-        ]
-    ]
+    head = "shards", "majority", "an update trains", "safe answers", "epsilon", "mechanism", "right"
+    lines = [[*head]]
     for each in plan.trained:
         first = [
             f"{each.shards}",
@@ -271,18 +255,11 @@ def _plan_text(plan: Plan, learner: str, notes: list[str]) -> str:
         ("guarantee", f"alpha = {claim.alpha:g}, beta = {claim.beta:g}, gamma = {claim.gamma:g}"),
         *(("note", note) for note in notes),
     ]
-    lines = [f"{name:<16}{value}" for name, value in facts]
-    table = _table(plan)
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines.append("")
-    lines += [
-        "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
-        for row in table
-    ]
-    lines.append("")
+    found, table = [lines(facts)], _table(plan)
+    found += ["", *align(table, str.rjust), ""]
     if plan.recommended is not None:
-        lines.append(f"{'recommended':<16}{_offer_line(plan.recommended)}")
-    return "\n".join(lines)
+        found.append(lines([("recommended", _offer_line(plan.recommended))]))
+    return "\n".join(found)
 
 
 def _offer_line(offer: Offer) -> str:
@@ -356,8 +333,6 @@ def _write_all(directory: Path, files: dict[str, str]) -> list[Path]:
     """Write all files, or none."""
     from leaveout.files import write_together
 
-    try:
+    with refuse_unwritten(ShardedError, directory):
         write_together(directory, {name: text.encode() for name, text in files.items()})
-    except OSError as error:
-        raise ShardedError(f"{directory}: cannot write: {error.strerror}") from None
     return [directory / name for name in files]

@@ -44,7 +44,7 @@ def show(
     Exit status: 0, or 2 if the file cannot be read.
     """
     from leaveout.errors import ModelError
-    from leaveout.files import why_unread, write_whole
+    from leaveout.files import refuse_unwritten, write_whole
     from leaveout.models.onnx.file import Network
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.model_facts import facts, network_facts, read_any
@@ -61,10 +61,8 @@ def show(
             from leaveout.verifier.page.network_picture import draw_network
 
             drawn = draw_network(data_graph(graph), lines[0])
-            try:
+            with refuse_unwritten(ModelError, output):
                 write_whole(output, f"{drawn}\n".encode())
-            except OSError as error:
-                raise ModelError(f"{output}: cannot write: {why_unread(error)}") from None
             lines.append(f"drawn in {output}")
     elif output is not None:
         raise ModelError(f"{model}: only networks are drawn; drop -o")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leaveout.verifier.cli.options import (
-    WeightDecay,
-)
+from leaveout.verifier.cli.changes import file_lines, lines
+from leaveout.verifier.cli.options import WeightDecay
 from leaveout.verifier.cli.table_options import TableOptions, of_table
 
 if TYPE_CHECKING:
@@ -211,6 +210,5 @@ def _table(report: TrainingReport) -> str:
         rows.append(("test accuracy", f"{report.test_accuracy:.2%}"))
     if not report.complete_before:
         rows.append(("seconds", f"{report.seconds:.1f}"))
-    rows += [("files" if not index else "", str(path)) for index, path in enumerate(report.files)]
-    rows.append(("next", f"leaveout verify {report.directory / 'idp.spec'}"))
-    return "\n".join(f"{name:<16}{value}" for name, value in rows)
+    rows += file_lines(report.files)
+    return lines([*rows, ("next", f"leaveout verify {report.directory / 'idp.spec'}")])

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.verifier.cli.changes import lines
-from leaveout.verifier.cli.options import (
-    Seed,
-    TestShare,
-)
+from leaveout.verifier.cli.options import Seed, TestShare
 from leaveout.verifier.cli.progress import counter_bar
 from leaveout.verifier.cli.table_options import TableOptions, of_table
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leaveout.verifier.cli.changes import file_lines, lines
 from leaveout.verifier.cli.options import (
     BatchSize,
     Epochs,
@@ -176,9 +177,8 @@ def _table(report: UnlearningReport) -> str:
         ("test accuracy", _accuracies(record, "test")),
     ]
     if record.labels_lost:
-        rows.append(
-            (f"on label{'s' * (len(record.labels_lost) > 1)} {lost}", _lost_accuracy(record))
-        )
+        on = f"on label{'s' * (len(record.labels_lost) > 1)} {lost}"
+        rows.append((on, f"{_accuracies(record, 'lost_labels')} of the test rows"))
         rows.append(("on the others", _accuracies(record, "other_labels")))
     rows += [
         ("on forgotten", _accuracies(record, "forgotten")),
@@ -186,8 +186,7 @@ def _table(report: UnlearningReport) -> str:
     ]
     if record.retrained:
         rows.append(("retraining", f"{record.retrain_seconds:.1f} seconds each"))
-    rows += [("files" if not index else "", str(path)) for index, path in enumerate(report.files)]
-    return "\n".join(f"{name:<16}{value}" for name, value in rows)
+    return lines([*rows, *file_lines(report.files)])
 
 
 def _accuracies(record: Record, of: str) -> str:
@@ -197,11 +196,6 @@ def _accuracies(record: Record, of: str) -> str:
     others = [getattr(one, of) for one in record.retrained_accuracies]
     beside = f"; retrained {sum(others) / len(others):.2%}" if others else ""
     return f"{before:.2%} -> {after:.2%}{beside}"
-
-
-def _lost_accuracy(record: Record) -> str:
-    """Return the accuracy lost on the test rows, in words."""
-    return f"{_accuracies(record, 'lost_labels')} of the test rows"
 
 
 def _first_and_last(curve: tuple[float, ...]) -> str:

@@ -162,12 +162,12 @@ def verify(
     from rich.console import Console
 
     from leaveout.errors import SpecError
-    from leaveout.verifier.cli.options import JsonTarget, read_settings, reader_may_leave
+    from leaveout.verifier.cli.options import open_json, read_settings, reader_may_leave
     from leaveout.verifier.cli.progress import Display
     from leaveout.verifier.cli.result_table import render
     from leaveout.verifier.cli.running import since_start
     from leaveout.verifier.options import VerifyOptions
-    from leaveout.verifier.report import exit_code
+    from leaveout.verifier.report import exit_code, json_for
     from leaveout.verifier.run import verify as run
 
     params = read_settings(settings or [])
@@ -197,7 +197,7 @@ def verify(
         raise SpecError("--key needs --evidence DIR: it signs that folder's attestation")
     if evidence is not None and certificate is not None:
         raise SpecError("--certificate: drop it; --evidence already writes one into its folder")
-    target = JsonTarget.open(json)
+    target = open_json(json)
     with _evidence_folder(evidence, engine, key) as folder, Display() as display:
         report = run(
             spec,
@@ -221,7 +221,7 @@ def verify(
             data=data,
         )
         kept = None if folder is None else folder.write(report)
-    if not target.is_stdout:
+    if json != "-":
         console = Console()
         # Captured, because the console would set its own exit status on a closed pipe.
         with console.capture() as table:
@@ -230,8 +230,9 @@ def verify(
             sys.stdout.write(table.get())
             if kept is not None:
                 sys.stdout.write(f"{kept.words()}\n")
-    with reader_may_leave():
-        target.write(report)
+    if target is not None:
+        with reader_may_leave():
+            target.write(json_for(report, target.path))
     raise typer.Exit(exit_code(report))
 
 

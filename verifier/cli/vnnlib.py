@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.verifier.cli.options import Cores, CounterExampleSeed
+from leaveout.verifier.cli.progress import live_line
 
 if TYPE_CHECKING:
     from leaveout.specs.vnnlib import Reading, Status
@@ -26,21 +27,12 @@ def say(line: str) -> None:
 
 
 @contextmanager
-def progress_line() -> Iterator[Callable[[float, float, int, float], None] | None]:
+def progress_line() -> Iterator[Callable[[float, float, int, float], None]]:
     """Show a live line on standard error if that is a terminal."""
-    from rich.console import Console
-    from rich.status import Status
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    with Status("searching", console=console) as status:
-
-        def show(lower: float, upper: float, nodes: int, seconds: float) -> None:
-            status.update(f"{lower:.4g} to {upper:.4g}, {nodes} open, {seconds:.0f} s")
-
-        yield show
+    with live_line("searching") as tell:
+        yield lambda lower, upper, nodes, seconds: tell(
+            f"{lower:.4g} to {upper:.4g}, {nodes} open, {seconds:.0f} s"
+        )
 
 
 def status_of(decision: Decision) -> Status:
@@ -116,11 +108,16 @@ def vnnlib(
     from leaveout.specs.vnnlib import format_result, load_query, save_result
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.running import since_start
+    from leaveout.verifier.output_file import OutputFile
     from leaveout.verifier.points.query import decide
 
     if result is not None:
-        _refuse_unusable(result)
-    target = None if certificate is None else _certificate(certificate)
+        OutputFile.open("--result", result)
+    target = None
+    if certificate is not None:
+        from leaveout.verifier.points.proofs import CertificateTarget
+
+        target = CertificateTarget(certificate, "native")
     if workers is not None:
         keep_to(workers)
     reading = load_query(query, network)
@@ -151,12 +148,6 @@ def vnnlib(
     with reader_may_leave():
         sys.stdout.write(format_result(status, witness))
     raise typer.Exit(_EXIT[status])
-
-
-def _certificate(path: Path) -> CertificateTarget:
-    from leaveout.verifier.points.proofs import CertificateTarget
-
-    return CertificateTarget(path, "native")
 
 
 def _decide_with_certificate(
@@ -200,12 +191,3 @@ def _refuse_hidden(reading: Reading) -> None:
             f"--certificate: {reading.problem.source} is about hidden nodes, but certificates "
             "cover outputs only; drop --certificate"
         )
-
-
-def _refuse_unusable(path: Path) -> None:
-    from leaveout.errors import SpecError
-
-    if path.is_dir():
-        raise SpecError(f"--result {path}: is a folder; name a file")
-    if not path.resolve().parent.is_dir():
-        raise SpecError(f"--result {path}: no such folder; create it first")

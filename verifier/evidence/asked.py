@@ -32,7 +32,7 @@ from leaveout.specs import (
     with_params,
 )
 from leaveout.specs.text.errors import Slip
-from leaveout.specs.text.expressions import children
+from leaveout.specs.text.expressions import walk
 from leaveout.verifier.engines import engines
 from leaveout.verifier.evidence.statement import EvidenceError, Places, Subject, TamperedError
 from leaveout.verifier.options import VerifyOptions
@@ -205,14 +205,11 @@ def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Pla
 
 def _unreachable(tree: Spec, root: Path, base: Path) -> str:
     """Return why a file named by a specification is out of reach; empty if none is."""
-    waiting: list[Node] = list(tree.statements)
-    while waiting:
-        node = waiting.pop()
+    for node in walk(*tree.statements):
         if isinstance(node, Text):
             where = Path(os.path.normpath(base / node.value))
             if "\0" in node.value or not where.is_relative_to(root):
                 return f"the specification names {node.value!r}, which is not attested"
-        waiting.extend(children(node))
     return ""
 
 
@@ -281,10 +278,7 @@ def _check_files(
 def _check_words(
     report: Report, origin: Origin, name: str, *, same: bool
 ) -> Iterator[tuple[str, str]]:
-    """Check the results' training rows and sentences against files and text.
-
-    Yields the statements that another version words differently, with the reason for not checking.
-    """
+    """Check training rows and sentences; yield statements another version words otherwise."""
     training = origin.training()
     if report.training != training and (report.files or not origin.missing_files()):
         raise TamperedError(f"{name}: the training rows do not belong to these files")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from leaveout.errors import LeaveoutError
+from leaveout.files import refuse_unread
 from leaveout.verifier.certify.check import refuse_unreadable
 from leaveout.verifier.evidence.signing import seal_payload
 from leaveout.verifier.evidence.statement import (
@@ -109,10 +110,8 @@ def seal_statement(
 def _certificate(path: Path, folder: Path) -> Made:
     # An invalid statement is refused here rather than by its checker.
     refuse_unreadable(path)
-    try:
+    with refuse_unread(EvidenceError, f"--certificate {path}"):
         return Made("certificate", relative_to(folder, path), sha256_of(path))
-    except OSError as error:
-        raise EvidenceError(f"--certificate {path}: cannot read: {error.strerror}") from None
 
 
 def _refuse_changed(report: Report, places: Places) -> None:
@@ -124,10 +123,8 @@ def _refuse_changed(report: Report, places: Places) -> None:
 
 
 def _refuse_other(record: FileRecord, found: Path) -> None:
-    try:
+    with refuse_unread(EvidenceError, found):
         digest = sha256_of(found)
-    except OSError as error:
-        raise EvidenceError(f"{found}: cannot read: {error.strerror}") from None
     if digest != record.sha256:
         raise EvidenceError(
             f"{found}: is not the {record.kind} that was verified (SHA-256 {digest[:12]}, expected "

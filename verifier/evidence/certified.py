@@ -107,7 +107,7 @@ def standings(
             raise TamperedError(f"{attestation}: statement {name!r}: {wrong}")
         for result in results:
             if wrong := asked.contradiction(result, own):
-                raise TamperedError(f"{attestation}: statement {_result_name(result)!r}: {wrong}")
+                raise TamperedError(f"{attestation}: statement {result.title!r}: {wrong}")
             found[id(result)] = asked.assess(result, own)
     return tuple(found[id(each)] for each in report.results)
 
@@ -119,11 +119,6 @@ def _names(claim: Checked) -> Iterator[str]:
         yield from claim.name.split(", ")
     else:
         yield claim.name.partition(", ")[0]
-
-
-def _result_name(result: Result) -> str:
-    """Return the name of a result, with its label."""
-    return result.name if result.label is None else f"{result.name}, label {result.label}"
 
 
 class StatementCheck(ABC, Generic[J]):
@@ -322,10 +317,7 @@ class _Networks(LeakCheck[NetworkJob]):
 
 
 def _other_question(job: NetworkJob, folder: Path, subject: Subject, left_out: int = 0) -> str:
-    """Return how a claim about leaks differs from a question; empty if it does not.
-
-    A claim about a sample may leave out ``left_out`` members.
-    """
+    """Return how a claim about leaks differs from a question; samples leave out ``left_out``."""
     part = question_part(job.compared.instance, file_facts(job), folder)
     expected = convert(part, QuestionPart)
     for what, own, digest in (
@@ -334,15 +326,24 @@ def _other_question(job: NetworkJob, folder: Path, subject: Subject, left_out: i
     ):
         if own.sha256 != digest:
             return f"is about another {what} than the certificate"
-    members = subject.members + left_out
-    if members != expected.members:
-        return f"is about {expected.members:,} members, the certificate about {members:,}"
-    if not same_inputs(subject.inputs, expected.box):
+    return other_extent(subject, expected.members - left_out, expected.box, left_out)
+
+
+def other_extent(
+    subject: Subject | ForestSubject | LinearSubject, members: int, box: BoxPart, left_out: int = 0
+) -> str:
+    """Return how a claim differs from a question in its members or inputs."""
+    if subject.members != members:
+        return (
+            f"is about {members + left_out:,} members, the certificate about "
+            f"{subject.members + left_out:,}"
+        )
+    if not _same_inputs(subject.inputs, box):
         return "is about other inputs than the certificate"
     return ""
 
 
-def same_inputs(inputs: Inputs, box: BoxPart) -> bool:
+def _same_inputs(inputs: Inputs, box: BoxPart) -> bool:
     """Return whether an input set of a certificate equals the specification's."""
     tables = [{"columns": t.columns.tolist(), "values": t.values.tolist()} for t in inputs.tables]
     ends = {"lower": inputs.lower.tolist(), "upper": inputs.upper.tolist()}
@@ -369,13 +370,7 @@ class _Forests(LeakCheck["ForestJob"]):
             subject.other and subject.other[1],
         ):
             return "is about another forest than the certificate"
-        if subject.members != compared.members:
-            return (
-                f"is about {compared.members:,} members, the certificate about {subject.members:,}"
-            )
-        if not same_inputs(subject.inputs, inputs_part(compared.box)):
-            return "is about other inputs than the certificate"
-        return ""
+        return other_extent(subject, compared.members, inputs_part(compared.box))
 
 
 class _Samples(LeakCheck[SampledJob]):

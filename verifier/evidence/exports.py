@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 import re
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
-from leaveout.files import RESULTS, read_whole, write_whole
+from leaveout.files import RESULTS, read_whole
 from leaveout.verifier.amounts import bound, span
 from leaveout.verifier.evidence.parts import Given
 from leaveout.verifier.evidence.statement import EvidenceError, read_bytes, read_report
 from leaveout.verifier.evidence.topics import TOPICS, Topic, topic_of
+from leaveout.verifier.output_file import OutputFile
 from leaveout.verifier.points.sentences import group_note, group_notes
 from leaveout.verifier.records import FileRecord, StatementRecord, TrainingRecord
 from leaveout.verifier.report import Report, Result
@@ -74,7 +74,11 @@ def ml_bom(report: Report) -> bytes:
         "components": components,
         "dependencies": [_dependency(each, report) for each in models],
     }
-    text = json.dumps(printable(bom), indent=2, ensure_ascii=False, allow_nan=False)
+    return _encode(bom)
+
+
+def _encode(content: Json) -> bytes:
+    text = json.dumps(printable(content), indent=2, ensure_ascii=False, allow_nan=False)
     return text.encode() + b"\n"
 
 
@@ -123,9 +127,7 @@ def _metric(result: Result) -> Json:
 
 
 def _value(result: Result) -> str:
-    said: str = result.verdict
-    if result.confidence is not None:
-        said += f" with confidence {result.confidence:g}"
+    said = result.verdict + result.at_confidence
     lower, upper = result.claimed_bounds
     if lower is not None:
         said += f", at least {bound(lower)}"
@@ -141,10 +143,10 @@ def _limits(results: Sequence[Result], report: Report) -> Iterator[str]:
 
 def _is_about(result: Result, file: FileRecord, report: Report) -> bool:
     """Return whether the statement names a file, by its let or its path."""
-    own = next((each for each in report.statements if each.name == result.name), None)
-    if own is None:
-        return False
-    return bool(set(own.names) & set(file.called)) or f'"{file.path}"' in own.text
+    own = report.statement_of(result)
+    return own is not None and bool(
+        set(own.names) & set(file.called) or f'"{file.path}"' in own.text
+    )
 
 
 def _data(record: TrainingRecord) -> Json:
@@ -222,8 +224,7 @@ def sarif_part(given: Given) -> bytes:
 def sarif(*reports: Report) -> bytes:
     """Return reports as SARIF, one run each."""
     log = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [_run(each) for each in reports]}
-    text = json.dumps(printable(log), indent=2, ensure_ascii=False, allow_nan=False)
-    return text.encode() + b"\n"
+    return _encode(log)
 
 
 def _run(report: Report) -> Json:
@@ -250,7 +251,7 @@ def _run(report: Report) -> Json:
         "results": found,
         "properties": {
             "proved": [
-                _result_name(each) + _confidence_suffix(each)
+                each.title + each.at_confidence
                 for each in report.results
                 if each.verdict == "proved"
             ]
@@ -282,7 +283,7 @@ def _rule(topic: Topic, groups: str) -> Json:
 
 
 def _result(result: Result, topic: Topic, report: Report) -> Json:
-    said = next((each for each in report.statements if each.name == result.name), None)
+    said = report.statement_of(result)
     found: Json = {
         "ruleId": f"leaveout/{topic.name}",
         "ruleIndex": TOPICS.index(topic),
@@ -304,23 +305,10 @@ def _result(result: Result, topic: Topic, report: Report) -> Json:
     return found
 
 
-def _result_name(result: Result) -> str:
-    """Return the name of a result, with its label."""
-    return result.name if result.label is None else f"{result.name}, label {result.label_text}"
-
-
-def _confidence_suffix(result: Result) -> str:
-    """Return the confidence of a result that rests on samples."""
-    return "" if result.confidence is None else f" with confidence {result.confidence:g}"
-
-
 def _message(result: Result) -> str:
     """Return the outcome and its evidence in words."""
-    lines = [
-        f"{_result_name(result)}: {result.verdict}{_confidence_suffix(result)}",
-        *_evidence_phrases(result),
-    ]
-    return "; ".join(lines)
+    said = f"{result.title}: {result.verdict}{result.at_confidence}"
+    return "; ".join([said, *_evidence_phrases(result)])
 
 
 def _evidence_phrases(result: Result) -> Iterator[str]:
@@ -370,21 +358,11 @@ def _location(report: Report, path: str) -> Json:
     """Return a file's path relative to the folder in which the run was started."""
     spec = "" if "\n" in report.spec else report.spec
     folder = PurePosixPath(Path(spec).as_posix()).parent
-    joined = _normal(folder / path)
+    joined = posixpath.normpath(folder / path)
     if folder.is_absolute() or joined.startswith("../"):
         # If that is unknown, relative to the specification.
         return {"uri": quote(path)}
     return {"uri": quote(joined), "uriBaseId": _ROOT}
-
-
-def _normal(path: PurePosixPath) -> str:
-    parts: list[str] = []
-    for each in path.parts:
-        if each == ".." and parts and parts[-1] != "..":
-            parts.pop()
-        else:
-            parts.append(each)
-    return "/".join(parts)
 
 
 ATTESTED = ("an attestation", ({"payloadType", "payload"}, {"_type", "predicateType"}))
@@ -393,40 +371,15 @@ BOM = ("a CycloneDX file", ({"bomFormat", "specVersion"},))
 """Kinds of files, each with the sets of keys that identify it."""
 
 
-@dataclass(frozen=True)
-class Target:
-    """An output file."""
-
-    path: Path
-
-    @staticmethod
-    def open(path: Path, kind: tuple[str, tuple[set[str], ...]]) -> Target:
-        """Check that a file can be written."""
-        what, keys = kind
-        if path.is_dir():
-            raise EvidenceError(f"-o {path}: is a folder; name a file")
-        if path.exists() and not _is_one(path, keys):
-            raise EvidenceError(
-                f"-o {path}: exists and is not {what}; choose another name, or remove it"
-            )
-        try:
-            with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
-                pass
-        except OSError as error:
-            raise _write_error(path, error) from None
-        return Target(path)
-
-    def write(self, content: bytes) -> None:
-        """Write the file atomically."""
-        try:
-            write_whole(self.path, content)
-        except OSError as error:
-            raise _write_error(self.path, error) from None
+Kind = tuple[str, tuple[set[str], ...]]
 
 
-def _write_error(path: Path, error: OSError) -> EvidenceError:
-    """Return the error for a file that cannot be written."""
-    return EvidenceError(f"-o {path}: cannot write: {error.strerror}")
+def open_output(path: Path, kind: Kind) -> OutputFile:
+    """Return an output file, which may be an earlier one of its kind."""
+    what, keys = kind
+    return OutputFile.open(
+        "-o", path, EvidenceError, kind=what, is_one=lambda there: _is_one(there, keys)
+    )
 
 
 def _is_one(path: Path, keys: tuple[set[str], ...]) -> bool:
@@ -437,9 +390,7 @@ def _is_one(path: Path, keys: tuple[set[str], ...]) -> bool:
     return isinstance(held, dict) and any(each <= set(held) for each in keys)
 
 
-_MADE: Mapping[
-    str, tuple[tuple[str, tuple[set[str], ...]], Callable[[Sequence[Report]], bytes]]
-] = {
+_MADE: Mapping[str, tuple[Kind, Callable[[Sequence[Report]], bytes]]] = {
     ".sarif": (SARIF, lambda reports: sarif(*reports)),
     ".sarif.json": (SARIF, lambda reports: sarif(*reports)),
     ".cdx.json": (BOM, lambda reports: ml_bom(reports[0])),
@@ -457,7 +408,7 @@ def export(results: Sequence[str], output: str) -> None:
     kind, make = next(each for end, each in _MADE.items() if output.endswith(end))
     if kind is BOM and len(results) > 1:
         raise EvidenceError(f"-o {output}: a bill of materials covers one results file")
-    target = Target.open(Path(output), kind)
+    target = open_output(Path(output), kind)
     reports = []
     for name in results:
         path = Path(name)

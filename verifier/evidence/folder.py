@@ -12,6 +12,7 @@ from leaveout.files import (
     clear_partials,
     partial_folder,
     put_folder,
+    refuse_unwritten,
     settle,
     write_whole,
 )
@@ -74,15 +75,13 @@ class EvidenceFolder:
         """Check that the folder can be written; remove unfinished leftovers."""
         signer = None if key is None else read_signer(key)
         stack = ExitStack()
-        try:
+        with refuse_unwritten(EvidenceError, f"--evidence {path}"):
             _refuse_unusable(path)
             where = path.resolve().parent
             with suppress(OSError):
                 # As far as possible: other programs write there, too.
                 clear_partials(where)
             staged = stack.enter_context(partial_folder(where))
-        except OSError as error:
-            raise _unwritten(path, error) from None
         with stack:
             target = None
             if engine == _ENGINE:
@@ -94,7 +93,7 @@ class EvidenceFolder:
         own, target = self._partial, self.path.resolve()
         # Paths are relative to the final location.
         report = relocate_report(report, target)
-        try:
+        with refuse_unwritten(EvidenceError, f"--evidence {self.path}"):
             write_whole(own / RESULT, report.to_json())
             for name in PARTS:
                 content = make_part(name, Given(report, own / RESULT, self._signer is not None))
@@ -105,8 +104,6 @@ class EvidenceFolder:
             write_whole(own / ATTESTATION, attestation.content)
             names = tuple(_names(own))
             put_folder(own, target, NAMES)
-        except OSError as error:
-            raise _unwritten(self.path, error) from None
         return Written(self.path, names, attestation)
 
 
@@ -118,10 +115,6 @@ def _describe_file(path: Path) -> Made:
     """Return the record of a file of the folder."""
     kind = {RESULT: "result", CERTIFICATE: "certificate"}.get(path.name, "evidence")
     return Made(kind, path.name, sha256_of(path))
-
-
-def _unwritten(path: Path, error: OSError) -> EvidenceError:
-    return EvidenceError(f"--evidence {path}: cannot write: {error.strerror or error}")
 
 
 def _refuse_unusable(path: Path) -> None:

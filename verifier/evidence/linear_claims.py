@@ -16,8 +16,8 @@ from leaveout.verifier.evidence.certified import (
     StatementCheck,
     inputs_part,
     is_closed,
+    other_extent,
     reaches,
-    same_inputs,
 )
 from leaveout.verifier.points.linear_changes import ChangeJob
 from leaveout.verifier.points.linear_leaks import LinearJob, Linears
@@ -48,11 +48,7 @@ def _other_linear(about: Linears, folder: Path, claim: Checked) -> str:
         return OTHER
     if file_part(about.fitted.file, folder, "file")["sha256"] != subject.sha256:
         return "is about another linear model than the certificate"
-    if subject.members != about.members:
-        return f"is about {about.members:,} members, the certificate about {subject.members:,}"
-    if not same_inputs(subject.inputs, inputs_part(about.box)):
-        return "is about other inputs than the certificate"
-    return ""
+    return other_extent(subject, about.members, inputs_part(about.box))
 
 
 class ScoreCheck(StatementCheck[ScoreJob]):

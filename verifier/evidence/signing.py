@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from leaveout.errors import cause
-from leaveout.files import SETTINGS, read_whole, why_unread
+from leaveout.files import SETTINGS, read_whole, refuse_unwritten, why_unread
 from leaveout.kernel.receipts import PAYLOAD_TYPE as OF_RECEIPTS
 from leaveout.kernel.records import parse
 from leaveout.verifier.evidence.statement import EvidenceError, TamperedError
@@ -71,15 +71,15 @@ class Envelope:
 
 def seal_payload(payload: bytes, signer: CryptoSigner) -> bytes:
     """Return the signed envelope of a statement as JSON."""
-    return msgspec.json.format(_sealed(payload, PAYLOAD_TYPE, signer), indent=2) + b"\n"
+    return msgspec.json.format(_seal(payload, PAYLOAD_TYPE, signer), indent=2) + b"\n"
 
 
 def seal_line(payload: bytes, signer: CryptoSigner) -> bytes:
     """Return the signed envelope of a receipt, in one line."""
-    return _sealed(payload, OF_RECEIPTS, signer)
+    return _seal(payload, OF_RECEIPTS, signer)
 
 
-def _sealed(payload: bytes, kind: str, signer: CryptoSigner) -> bytes:
+def _seal(payload: bytes, kind: str, signer: CryptoSigner) -> bytes:
     from securesystemslib.dsse import Envelope as Sealed
 
     envelope = Sealed(payload, kind, {})
@@ -92,7 +92,7 @@ def verify_line(content: bytes, name: str, key: SSlibKey, path: Path) -> None:
     raw = decode_json(content, name)
     if not isinstance(raw, dict) or "payload" not in raw:
         raise TamperedError(f"{name}: not signed; expected a signature by key {key.keyid} ({path})")
-    _opened(raw, name, OF_RECEIPTS).verify(key, path)
+    _open(raw, name, OF_RECEIPTS).verify(key, path)
 
 
 def decode_json(content: bytes, name: str) -> Any:
@@ -114,10 +114,10 @@ def open_envelope(content: bytes, name: str) -> Envelope:
         )
     if isinstance(raw, dict) and "_type" in raw:
         return Envelope(name, content, ())
-    return _opened(raw, name, PAYLOAD_TYPE)
+    return _open(raw, name, PAYLOAD_TYPE)
 
 
-def _opened(raw: object, name: str, kind: str) -> Envelope:
+def _open(raw: object, name: str, kind: str) -> Envelope:
     try:
         file = msgspec.convert(raw, _File)
     except msgspec.ValidationError as error:
@@ -167,15 +167,13 @@ def make_keys(name: Path) -> str:
             raise EvidenceError(
                 f"--new-key {name}: {path} exists; existing keys are never overwritten"
             )
-    try:
+    with refuse_unwritten(EvidenceError, f"--new-key {name}"):
         _write_new(kept, private, _OWNER_ONLY)
         try:
             _write_new(given, shown, 0o644)
         except OSError:
             kept.unlink()
             raise
-    except OSError as error:
-        raise EvidenceError(f"--new-key {name}: cannot write: {error.strerror}") from None
     return str(SSlibKey.from_crypto(public).keyid)
 
 

@@ -208,9 +208,8 @@ def _results(own: list[Result]) -> Iterator[str]:
     """Yield each verdict, with its confidence and statements."""
     told: dict[str, dict[str, None]] = {}
     for each in own:
-        level = "" if each.confidence is None else f" with confidence {each.confidence:g}"
-        held = "measured" if level and each.verdict == "proved" else each.verdict
-        told.setdefault(f"{held}{level}", {})[f"`{each.name}`"] = None
+        held = "measured" if each.at_confidence and each.verdict == "proved" else each.verdict
+        told.setdefault(f"{held}{each.at_confidence}", {})[f"`{each.name}`"] = None
     yield from (f"{verdict}: {', '.join(names)}" for verdict, names in told.items())
 
 
@@ -231,8 +230,7 @@ def _facts(report: Report) -> dict[Fact, str]:
             + (f" ({group_note(each.group)})" if each.group else "")
             for each in report.training
         )
-        rows = ", ".join(told)
-        found["training"] = rows
+        found["training"] = ", ".join(told)
     boxes = {len(each.box.lower) for each in report.results if each.box.lower}
     if boxes:
         listed = " or ".join(f"{each}" for each in sorted(boxes))

@@ -95,7 +95,7 @@ TOPICS: tuple[Topic, ...] = (
 
 def topic_of(result: Result, report: Report) -> Topic:
     """Return the topic of a result."""
-    own = next((each for each in report.statements if each.name == result.name), None)
+    own = report.statement_of(result)
     called = set(_CALLED.findall(_STRING.sub("", "" if own is None else own.text)))
     if result.engine == "trees":
         called.discard("same_function")

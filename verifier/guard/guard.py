@@ -31,19 +31,12 @@ _MOST_SEEDED = 32
 
 
 def draw_noisy_label(label: int, labels: int, epsilon: float, chance: random.Random) -> int:
-    """Draw a label: Pr[c] ~ exp(epsilon * u_c / 2), u = 1 for one label, else 0.
-
-    LUCID, section 3.2: two networks' probabilities differ by a factor of at most exp(epsilon);
-    epsilon 0 is uniform.
-    """
+    """Draw a label: Pr[c] ~ exp(epsilon u_c / 2), u = 1 for one, else 0 (LUCID, section 3.2)."""
     return draw_exponential([int(each == label) for each in range(labels)], epsilon, chance)
 
 
 def randomness(seed: int | None) -> Callable[[bytes], random.Random]:
-    """Return the random source per input: the operating system's, unless seeded.
-
-    With a seed it depends on the input only, not on the order.
-    """
+    """Return the random source per input: the system's, or of a seed and the input alone."""
     if seed is None:
         system = operating_system()
         return lambda _: system

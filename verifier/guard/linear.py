@@ -115,11 +115,9 @@ class _Own:
 
 
 class LinearLeakTest(LeakFinder):
-    """Finds the inputs at which a member answers otherwise than a linear model, or ties.
+    """Finds inputs at which a member answers otherwise, ties, or is left open by its radius."""
 
-    A member whose radius leaves its answer open counts as one that answers otherwise. `find_all`
-    refits such members and keeps them; other methods never do, since the time would tell of it.
-    """
+    # Only `find_all` refits and keeps such members: elsewhere the time would tell of it.
 
     def __init__(self, family: Family) -> None:
         # A member with a centre of its own in one fit gets one in each.

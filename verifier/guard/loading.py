@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.native.files.manifest_parts import box_digest, earlier_digest
 from leaveout.errors import GuardError
-from leaveout.files import settle, why_unread
+from leaveout.files import refuse_unread, settle
 from leaveout.models.boosting.training import COLUMNS as TREE_COLUMNS
 from leaveout.models.boosting.training import MEMBERS, TREES
 from leaveout.models.family import FAMILY
@@ -99,10 +99,8 @@ def load_subject(
     folder: Path, progress: OnProgress | None = None, *, adopt: bool = False
 ) -> Subject:
     """Read the content of a folder."""
-    try:
+    with refuse_unread(GuardError, folder):
         settle(folder)
-    except OSError as error:
-        raise GuardError(f"{folder}: {why_unread(error)}") from None
     models = [name for name in (FOREST, LINEAR, NETWORK, TREES) if (folder / name).exists()]
     if len(models) > 1:
         raise GuardError(

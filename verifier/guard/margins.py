@@ -55,11 +55,7 @@ _TINY = 2.0**-126
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """Compact bounds of what members minus N can do.
-
-    A difference is ``basis @ coordinates`` plus a rest; groups hold members about equally far from
-    N.
-    """
+    """Bounds of members minus N: ``basis @ coordinates`` and a rest, in groups by distance."""
 
     layout: Layout
     order: NDArray[np.int64]  # shape (m,): the members
@@ -109,10 +105,7 @@ def largest(values: NDArray[Number], axis: int) -> NDArray[Number]:
 def _choose_basis(
     layout: Layout, apart: Floats, slopes: Singles, rank: int
 ) -> tuple[Floats, Singles]:
-    """Choose scales and a basis that leave little of members or slopes.
-
-    Sound for any choice, because what is left of both is bounded afterwards.
-    """
+    """Choose scales and a basis; any is sound, because what is left over is bounded afterwards."""
     sizes = [np.sqrt(np.mean(layout.norms(rows) ** 2, axis=0)) for rows in (apart, slopes)]
     known = (sizes[0] > 0) & (sizes[1] > 0) & np.isfinite(sizes[0]) & np.isfinite(sizes[1])
     scales = np.where(known, np.sqrt(sizes[1] / np.where(known, sizes[0], 1.0)), 1.0)

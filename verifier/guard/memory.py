@@ -420,10 +420,7 @@ def _is_unmarked(database: sqlite3.Connection) -> bool:
 
 
 def _is_own(database: sqlite3.Connection) -> bool:
-    """Return whether this user's guard left the memory so, every answer included.
-
-    An answer replaced by another row's would have its own input drawn once more.
-    """
+    """Return whether this user's guard left the memory so, each answer at its own input."""
     if _is_unmarked(database) or not _bears_marks(database):
         return False
     (secret,) = database.execute("SELECT secret FROM guard").fetchone()

@@ -108,11 +108,7 @@ class Effort:
 
 @dataclass(frozen=True)
 class Pace:
-    """Request durations and concurrency, from row counts only, never from work.
-
-    All concurrent requests would be ready in time even at worst. Each process keeps its own share
-    of places, so none delays another's askers.
-    """
+    """Durations and concurrency from row counts alone: all would be ready even at worst."""
 
     pad: float  # seconds; every answer takes a multiple
     effort: Effort
@@ -167,11 +163,7 @@ class Pace:
 
 
 class Padding:
-    """Runs work in threads and returns results at work-independent times.
-
-    The number of pads follows from the rows alone. Places are held, and the event loop learns
-    nothing, until then; a little random time is added.
-    """
+    """Runs work in threads; results return at times that row counts and a jitter decide."""
 
     def __init__(
         self,

@@ -43,10 +43,7 @@ _LINE = re.compile(rb"\r?\n")
 
 
 def ambiguity(received: bytes) -> str | None:
-    """Return why two servers could disagree on a request's end, or None.
-
-    Otherwise a body's rest could smuggle in an unchecked request (RFC 9112, 5.2, 6.3 and 11.2).
-    """
+    """Return why servers could disagree on a request's end (RFC 9112, 5.2, 6.3, 11.2), or None."""
     received = received.lstrip(b"\r\n")
     end = _END.search(received)
     if end is None:
@@ -112,10 +109,7 @@ class StrictProtocol(H11Protocol):
         self.transport.close()
 
     def handle_events(self) -> None:
-        """Handle received events unless they begin an ambiguous request.
-
-        A request is read after the previous answer, so each one is seen here first.
-        """
+        """Handle events but of an ambiguous request; each begins after the last answer."""
         if self.conn.their_state is h11.IDLE:
             why = ambiguity(self.conn.trailing_data[0])
             if why is not None:
@@ -214,10 +208,7 @@ def _serve_side_by_side(
 
 
 class _OneAtATimeSocket(socket.socket):
-    """A listening socket that gives one connection at a time.
-
-    asyncio would accept its whole backlog at once and leave none to other processes.
-    """
+    """Gives one connection at a time: asyncio would leave no backlog to other processes."""
 
     def listen(self, backlog: int = _BACKLOG, /) -> None:
         """Do nothing."""
@@ -270,10 +261,7 @@ class _Server(uvicorn.Server):
             await self.lifespan.shutdown()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Exit after requests under way; at once on a second Ctrl-C.
-
-        With a parent, only the parent gets the first one; it sends SIGINT for the second.
-        """
+        """Exit after requests under way; at once on a second Ctrl-C, which a parent passes on."""
         if sig == signal.SIGINT and (self._stop_at is not None or self._orphaned is not None):
             self.should_exit = self.force_exit = True
         elif self._stop_at is None:

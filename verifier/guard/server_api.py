@@ -119,6 +119,9 @@ def document() -> dict[str, Any]:
         _MESSAGES, ref_template="#/components/schemas/{name}"
     )
     schemas["Question"].update(minProperties=1, maxProperties=1)
+    about = _json("Features, labels, box and promise.", "About")
+    text = {"text/plain": {"schema": {"type": "string"}}}
+    metrics = {"description": "Metrics in its text format.", "content": text}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -141,9 +144,9 @@ def document() -> dict[str, Any]:
                     },
                 }
             },
-            "/about": {"get": _about("about")},
-            "/": {"get": _about("root")},
-            "/metrics": {"get": _metrics()},
+            "/about": _get("about", "What is served", about),
+            "/": _get("root", "What is served", about),
+            "/metrics": _get("metrics", "Metrics for Prometheus", metrics),
         },
         "components": {
             "schemas": schemas,
@@ -168,29 +171,10 @@ def _label() -> dict[str, Any]:
     }
 
 
-def _about(name: str) -> dict[str, Any]:
-    return {
-        "operationId": name,
-        "summary": "What is served",
-        "security": _KEYED,
-        "responses": {
-            "200": _json("Features, labels, box and promise.", "About"),
-            **_refusals("401", "421", "429"),
-        },
-    }
-
-
-def _metrics() -> dict[str, Any]:
-    text = {"text/plain": {"schema": {"type": "string"}}}
-    return {
-        "operationId": "metrics",
-        "summary": "Metrics for Prometheus",
-        "security": _KEYED,
-        "responses": {
-            "200": {"description": "Metrics in its text format.", "content": text},
-            **_refusals("401", "421", "429"),
-        },
-    }
+def _get(name: str, summary: str, answer: dict[str, Any]) -> dict[str, Any]:
+    responses = {"200": answer, **_refusals("401", "421", "429")}
+    parts = {"operationId": name, "summary": summary, "security": _KEYED, "responses": responses}
+    return {"get": parts}
 
 
 def _refusals(*statuses: str) -> dict[str, Any]:

@@ -109,14 +109,13 @@ def read_question(body: bytes, most_rows: int) -> Inputs:
         raise BadRequestError(f"{error}; {_FORMS}") from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadRequestError(f"the body is not valid JSON: {error}", 400) from None
-    given = [
-        form
-        for form in (question.x, question.row, question.X, question.rows)
-        if not isinstance(form, UnsetType)
-    ]
+    forms = {name: getattr(question, name) for name in ("x", "row", "X", "rows")}
+    given = [name for name, form in forms.items() if not isinstance(form, UnsetType)]
     if len(given) != 1:
         raise BadRequestError(f"{len(given)} of the four forms were sent; {_FORMS}")
-    inputs = _inputs(question)
+    single = given[0] in ("x", "row")
+    several = [forms[given[0]]] if single else forms[given[0]]
+    inputs = Inputs(single, *((several, None) if given[0] in ("x", "X") else (None, several)))
     if not len(inputs):
         raise BadRequestError("no inputs were sent; send at least one")
     if len(inputs) > most_rows:
@@ -139,17 +138,6 @@ def _refuse_repeated_keys(body: bytes) -> None:
 
     # Numbers stay as they are written: no more than the keys is read.
     json.loads(body, object_pairs_hook=distinct, parse_int=str, parse_float=str)
-
-
-def _inputs(question: Question) -> Inputs:
-    if not isinstance(question.x, UnsetType):
-        return Inputs(True, [question.x], None)
-    if not isinstance(question.row, UnsetType):
-        return Inputs(True, None, [question.row])
-    if not isinstance(question.X, UnsetType):
-        return Inputs(False, question.X, None)
-    assert not isinstance(question.rows, UnsetType)
-    return Inputs(False, None, question.rows)
 
 
 def _columns(guard: Guard) -> frozenset[str]:
@@ -219,10 +207,7 @@ _MOST_LISTED = 1000
 
 
 def about(guard: Guard) -> About:
-    """Return the public description, which depends on no question.
-
-    Numeric columns are given by name only: the range of the training rows is private.
-    """
+    """Return the public description, without ranges of numbers, which are private."""
     box, encoding = guard.box, guard.encoding
     return About(
         features=list(guard.features),

@@ -29,20 +29,13 @@ _TRIES = 32
 
 
 class Rates:
-    """Allowances of askers, shared by all processes of a server.
-
-    A request is admitted while anything is left and then charged in full, so the long-run rate
-    holds. When slots run out, askers share one.
-    """
+    """Shared allowances of askers: admitted while anything is left, then charged in full."""
 
     def __init__(self, rate: float, allowance: float, shared: Shared) -> None:
         self._rate, self._allowance, self._shared = rate, allowance, shared
 
     def call(self, who: str) -> float:
-        """Charge a request other than for labels to its own allowance; see `spend`.
-
-        It costs a row, or less at low rates, so a balancer can still check health.
-        """
+        """Charge another request than for labels, a row or less, to its own; see `spend`."""
         return self.spend(f"{who} elsewhere", min(1.0, self._rate / _CALLS))
 
     def spend(self, who: str, rows: float) -> float:
@@ -207,10 +200,7 @@ class Allowance:
 
 
 class Hosts:
-    """The host names under which a server may be asked.
-
-    Guards against DNS rebinding: a web page whose name points here could otherwise read answers.
-    """
+    """The host names under which a server may be asked, against DNS rebinding by a web page."""
 
     def __init__(self, bound: str, names: Sequence[str] = ()) -> None:
         self._names = {name.lower().rstrip(".") for name in ("localhost", bound, *names)}
@@ -242,11 +232,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 class Gate:
-    """Refuses unknown hosts, missing keys and excess rates; counts all requests.
-
-    It acts before a body is read and never depends on the question, so its refusals need no
-    padding.
-    """
+    """Refuses hosts, keys and excess rates before a body is read; counts requests."""
 
     def __init__(
         self,

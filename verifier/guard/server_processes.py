@@ -279,11 +279,7 @@ BUCKET = np.dtype([("who", np.uint64), ("left", np.float64), ("at", np.float64)]
 
 
 class Turn:
-    """A lock among processes (not threads), released if its holder dies.
-
-    Make it before forking. Waiters are woken by the system; SQLite's own waiting polls every tenth
-    of a second.
-    """
+    """A lock among processes made before they fork, released if its holder dies."""
 
     def __init__(self) -> None:
         self._descriptor = self._memory()

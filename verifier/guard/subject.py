@@ -70,19 +70,12 @@ _INPUTS = ("X_test", "X")
 
 
 class TableSubject(Subject):
-    """A model of a table that answers every finite input, since all its members are known.
+    """A model of a table that answers every finite input, since all its members are known."""
 
-    Parameters
-    ----------
-    folder : Path
-    inputs : int
-    columns : TableColumns or None
-        None where no table is known.
-    group : str
-        The column whose equal cells name rows that leave together; empty if none does.
-    """
+    _thresholds: Sequence[NDArray[np.float64]]  # of each feature, of trees
 
     def __init__(self, folder: Path, inputs: int, columns: TableColumns | None, group: str) -> None:
+        # ``columns`` is None where no table is known, ``group`` empty where rows leave alone.
         self.folder = folder
         self.columns = None if columns is None or columns.encoding is None else columns
         self.encoding = None if self.columns is None else self.columns.encoding
@@ -122,6 +115,14 @@ class TableSubject(Subject):
                 f"{path}: {name!r} row {row} contains a value that is not a finite number"
             )
         return points
+
+    def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
+        """Draw inputs on both sides of the trees' thresholds."""
+        points = np.zeros((count, self.domain.dimension))
+        for at, thresholds in enumerate(self._thresholds):
+            if len(thresholds):
+                points[:, at] = rng.choice(thresholds, count)
+        return np.where(rng.random(points.shape) < 0.5, points, np.nextafter(points, np.inf))
 
     def where_outside(self, point: Point) -> str:
         """See `Subject.where_outside`."""

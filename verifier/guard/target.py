@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +9,13 @@ from leaveout.errors import GuardError, SpecError
 from leaveout.models.archive import holds_arrays
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.access import ProvedBounds, expect_key, save_bounds
+from leaveout.verifier.output_file import OutputFile
 from leaveout.verifier.points.network_leaks import NetworkJob, NetworkLeaks
+from leaveout.written import first_few
+
+
+def _holds_bounds(path: Path) -> bool:
+    return not path.stat().st_size or holds_arrays(path, ["member_upper"])
 
 
 class BoundsTarget:
@@ -18,19 +23,7 @@ class BoundsTarget:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        try:
-            if path.is_dir():
-                raise SpecError(f"--bounds {path}: is a folder; name a file")
-            if path.exists() and path.stat().st_size and not holds_arrays(path, ["member_upper"]):
-                raise SpecError(
-                    f"--bounds {path}: exists and is not a bounds file; choose another name, or "
-                    "remove it"
-                )
-            # What would fail in the end fails now.
-            with tempfile.TemporaryFile(prefix=".leaveout-", dir=path.resolve().parent):
-                pass
-        except OSError as error:
-            raise SpecError(f"--bounds {path}: cannot write: {error.strerror}") from None
+        OutputFile.open("--bounds", path, kind="a bounds file", is_one=_holds_bounds)
 
     def begin(self, jobs: Sequence[NetworkJob]) -> None:
         """Raise on specifications that are not about one family's members."""
@@ -58,6 +51,5 @@ class BoundsTarget:
             save_bounds(self.path, bounds)
         except GuardError as error:
             raise SpecError(f"--bounds {error}") from None
-        shown = ", ".join(bound(float(each), up=True) for each in bounds.thresholds[:4])
-        more = ", ..." if len(bounds.thresholds) > 4 else ""
-        return f"{self.path}: bounds of each member for a guard, by label at most {shown}{more}"
+        shown = first_few((bound(each, up=True) for each in bounds.thresholds.tolist()), 4)
+        return f"{self.path}: bounds of each member for a guard, by label at most {shown}"

@@ -129,15 +129,7 @@ class TreesSubject(TableSubject):
                 "claimed about the others",
             )
         nodes = whole.nodes
+        used = (nodes.set < 0) & np.isfinite(nodes.threshold)
         self._thresholds = [
-            nodes.threshold[(nodes.feature == at) & (nodes.set < 0)] for at in range(whole.features)
+            nodes.threshold[used & (nodes.feature == at)] for at in range(whole.features)
         ]
-
-    def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Draw inputs on both sides of the trees' thresholds."""
-        points = np.zeros((count, self.domain.dimension))
-        for at, thresholds in enumerate(self._thresholds):
-            known = thresholds[np.isfinite(thresholds)]
-            if len(known):
-                points[:, at] = rng.choice(known, count)
-        return np.where(rng.random(points.shape) < 0.5, points, np.nextafter(points, np.inf))

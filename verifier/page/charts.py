@@ -10,9 +10,9 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from leaveout.specs import Call, Compare, Confident, Find, ForAll, Function, Implies, Node, Number
+from leaveout.specs import Call, Compare, Confident, Find, ForAll, Function, Implies, Number
 from leaveout.specs.deciders import Curve
-from leaveout.specs.text.expressions import children
+from leaveout.specs.text.expressions import walk
 from leaveout.verifier.amounts import bound, plain, same, span
 from leaveout.verifier.page.markup import Child, Html, join_children, tag
 from leaveout.verifier.page.model import Page, Statement
@@ -105,14 +105,8 @@ def _call(statement: Statement, function: str) -> str:
     """Return the only call of a function in a statement; empty if not exactly one."""
     if statement.written is None:
         return ""
-    written = statement.written
-    waiting: list[Node] = [written.statement, *written.definitions]
-    calls: set[str] = set()
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, Call) and node.function == function:
-            calls.add(str(node))
-        waiting.extend(children(node))
+    nodes = walk(statement.written.statement, *statement.written.definitions)
+    calls = {str(each) for each in nodes if isinstance(each, Call) and each.function == function}
     return calls.pop() if len(calls) == 1 else ""
 
 
@@ -124,11 +118,7 @@ def _charts(value: str, unit: str, series: tuple[Series, ...]) -> Iterable[Chart
 
 
 def _name_curves(curves: dict[Curve, _Sources]) -> Iterable[Series]:
-    """Yield the curves under distinct names.
-
-    Curves that share a name are all distinguished by file, by call, or by statement: the first that
-    differs.
-    """
+    """Yield curves; those of one name are told apart by file, call or statement."""
     labels: dict[Curve, str] = {}
     for name in dict.fromkeys(curve.name for curve in curves):
         alike = [curve for curve in curves if curve.name == name]
@@ -320,11 +310,7 @@ def _heights(chart: Chart) -> Axis:
 
 
 def _corners(series: Series, wide: float, upper: bool) -> Corners:
-    """Return the corners of a step curve, which never overstates a value.
-
-    A value holds up to the next place; where places are missing, the lower curve holds back to the
-    previous place, because the values fall.
-    """
+    """Return a step curve's corners; over gaps the lower curve holds back, for values fall."""
     at, ends = series.curve.at, series.curve.upper if upper else series.curve.lower
     if not series.gaps:
         return staircase([*at, at[-1] + wide], [*ends, ends[-1]])

@@ -84,10 +84,7 @@ def _head(page: Page) -> Html:
 
 
 def _footer(page: Page) -> str:
-    """Return the style that prints the digests on each sheet.
-
-    Only hexadecimal digits may go into it: text from others must not reach a style.
-    """
+    """Return the style that prints digests on each sheet: hexadecimal digits, no foreign text."""
     digests = ", ".join(run.digest[:SHORT] for run in page.runs[:_SHEET])
     more = f" and {len(page.runs) - _SHEET}" if len(page.runs) > _SHEET else ""
     said = f'content: "Results {digests}{more}"; font: 7.5pt sans-serif; color: #57606a;'

@@ -273,15 +273,10 @@ def _shown_by(function: Function | None, name: str, found: Sequence[Facts]) -> H
     show = None if function is None else function.facts or SHOWN_BY.get(name)
     if function is not None and show is not None:
         made = call_hook(function, "facts", lambda: cast("_Show", find_reference(show))(found))
-    return (
-        made
-        if isinstance(made, Html)
-        else join_children(_plainly(name, each) for each in found[:_OPEN_ROWS])
-    )
-
-
-def _plainly(name: str, found: Facts) -> Html:
-    return collapsible(f"What {name} computed", fact_table(found))
+    if isinstance(made, Html):
+        return made
+    title = f"What {name} computed"
+    return join_children(collapsible(title, fact_table(each)) for each in found[:_OPEN_ROWS])
 
 
 def guard_bounds(found: Sequence[Facts]) -> Html | None:

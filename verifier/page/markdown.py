@@ -73,7 +73,8 @@ def markdown(page: Page) -> str:
         parts.append("\n\n".join(f"**{text(each)}**" for each in said.answers))
     if said.lines:
         parts += ["### What was found", _finding_lines(said)]
-    if any(each.lower is not None or each.upper is not None for each in _results(page)):
+    results = [result for run in page.runs for result in run.report.results]
+    if any(each.lower is not None or each.upper is not None for each in results):
         parts += ["### Bounds", _bounds(page)]
     for title, lines in (
         ("What this covers", said.scope.covered),
@@ -119,10 +120,6 @@ def _finding_lines(said: Summary) -> str:
             f"**{verdict}** {text(each.words)} {code_span(each.statement.name)}{of}{refers}"
         )
     return list_items(lines)
-
-
-def _results(page: Page) -> list[Result]:
-    return [result for run in page.runs for result in run.report.results]
 
 
 def _verdict(result: Result) -> str:

@@ -45,9 +45,8 @@ def fragment(report: Report) -> str:
 
 def _result_notes(result: Result) -> list[str]:
     """Return the notes on a result: what shows it, why it is unknown, advice."""
-    head = result.name + (f", label {result.label_text}" if result.label_text else "")
     shown = [each.words for each in (result.witness, result.example) if each is not None]
     quiet = result.kind == "guarantee" and result.verdict == "proved"
     reasons = [] if result.reason is None else [f"unknown: {result.reason}"]
     reasons += [f"advice: {each}" for each in result.advice]
-    return [f"{head}: {each}" for each in (*(() if quiet else shown), *reasons)]
+    return [f"{result.title}: {each}" for each in (*(() if quiet else shown), *reasons)]

@@ -48,12 +48,10 @@ def _smaller(case: Case) -> Iterator[str]:
     encoding, facts = encoding_of(case.manifest), case.manifest.data
     free = set(np.flatnonzero(case.box.lower < case.box.upper).tolist())
     free -= set(case.box.discrete.tolist())
-    first, whole = 0, []
+    whole: list[str] = []
     words: list[tuple[str, list[int]]] = []
-    numbers = [] if encoding is None else list(encoding.columns)
-    for column in numbers:
-        at = list(range(first, first + len(column.features)))
-        first += len(at)
+    for column, places in () if encoding is None else encoding.layout:
+        at = list(range(places.start, places.stop))
         if not free.issuperset(at):
             continue
         if isinstance(column, CategoryColumn):

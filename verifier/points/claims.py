@@ -49,10 +49,7 @@ class TooManyError(Exception):
 
 @dataclass(frozen=True)
 class Lin:
-    """``sum of terms + unknown * b + constant``, where b is what a find seeks.
-
-    Exact: in float64 a number beside a much larger one would be lost.
-    """
+    """``sum of terms + unknown * b + constant``, b what a find seeks; exact, unlike float64."""
 
     terms: Mapping[Place, Fraction] = field(default_factory=dict)  # without zeros
     unknown: Fraction = _ZERO

@@ -34,8 +34,9 @@ from leaveout.verifier.points.sentences import (
 )
 from leaveout.verifier.records import ExampleRecord, GroupsRecord, TraceRecord
 from leaveout.verifier.report import Result
-from leaveout.verifier.tasks import Context, Engine, Kind, Outline, Statement, Subject
+from leaveout.verifier.tasks import Context, Engine, Outline, Statement, Subject
 from leaveout.verifier.time_sharing import Clock, in_turn
+from leaveout.written import first_few
 
 _NO_IDS: Mapping[str, str] = {}
 
@@ -56,6 +57,7 @@ class Formulas(Engine[FormulaJob]):
     """Claims over points and networks, as questions in linear forms."""
 
     subject: ClassVar[Subject] = "points"
+    claims = "formula"
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
@@ -70,10 +72,6 @@ class Formulas(Engine[FormulaJob]):
         job = load_formula(statement, self.context.resolver)
         self.note(*job.notes)
         return job
-
-    def kind(self, job: FormulaJob) -> Kind:
-        """See `Engine.kind`."""
-        return "formula"
 
     def searches(self, job: FormulaJob) -> int:
         """See `Engine.searches`."""
@@ -435,10 +433,8 @@ def in_words(
 
 
 def _row(values: tuple[float, ...], digits: int) -> str:
-    shown = ", ".join(
-        "missing" if math.isnan(value) else f"{value:.{digits}g}" for value in values[:_SHOWN]
-    )
-    return f"({shown}{', ...' if len(values) > _SHOWN else ''})"
+    words = ("missing" if math.isnan(value) else f"{value:.{digits}g}" for value in values)
+    return f"({first_few(words, _SHOWN)})"
 
 
 def _digits(rows: list[tuple[float, ...]]) -> int:

@@ -11,15 +11,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.arrays import Floats
 from leaveout.bab import EngineResult, Progress, ProgressCallback, SearchResult, Witness
 from leaveout.bab.forests.box_trees import BoxTrees, NotProvedError, margin_of, record_boxes
 from leaveout.bab.forests.search import Question, search_forests
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.cores import cores
 from leaveout.deadline import NEVER, Deadline
-from leaveout.encoders import Box
-from leaveout.errors import ForestError, LeaveoutError
+from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier, Forest, exact_forest
 from leaveout.models.forest.columns import COLUMNS, load_columns
 from leaveout.models.forest.family import ForestFamily
@@ -37,14 +35,14 @@ from leaveout.verifier.points.leak_decider import (
     Trace,
     column_records,
 )
-from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement, names_model
+from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.row_bounds import Kept
-from leaveout.verifier.points.sentences import NO_CONFIDENCE
+from leaveout.verifier.points.sentences import NO_CONFIDENCE, outside_inputs
 from leaveout.verifier.points.table_names import TableNames
 from leaveout.verifier.records import ByRowRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
-from leaveout.verifier.tasks import Context, Kind, Statement, Subject
+from leaveout.verifier.tasks import Context, Subject
 from leaveout.verifier.time_sharing import Clock
 
 
@@ -70,17 +68,6 @@ def witness_record(
     scores[: len(known)], member_scores[place] = witness.scores, witness.member_scores
     answer = place[int(np.argmax(witness.member_scores))]
     return names.leak(witness, scores, member_scores, answer, "forest", other is not None)
-
-
-def outside_inputs(rows: Floats, box: Box, called: str = "rows") -> list[str]:
-    """Return a note on a forest's rows outside the input set."""
-    left = int(np.count_nonzero(~box.contains(rows)))
-    if not left:
-        return []
-    return [
-        f"{left:,} of the forest's {len(rows):,} {called} lie outside the set of inputs; nothing "
-        "is claimed about them"
-    ]
 
 
 _MOST = 2**22
@@ -301,7 +288,8 @@ class ForestLeaks(LeakEngine[Forests]):
     """Leaks of forests, by branch and bound over the cells of their trees."""
 
     subject: ClassVar[Subject] = "forests"
-    decides = FORESTS
+    claims = "leaks, forests"
+    decides, alone = FORESTS, "forest"
     engine = "forests"
 
     def __init__(self, context: Context) -> None:
@@ -313,22 +301,9 @@ class ForestLeaks(LeakEngine[Forests]):
         # Leaks that earlier statements about the same question found.
         self._found: dict[tuple[Forests, int], Witness] = {}
 
-    def kind(self, job: ForestJob) -> Kind:
-        """See `Engine.kind`."""
-        return "leaks, forests"
-
     def kernels(self, job: ForestJob) -> Sequence[str]:
         """See `Engine.kernels`."""
         return ("forest_leaks",)
-
-    def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`; no other engine decides claims on forests."""
-        if not names_model(statement, self.context.checked, "forest"):
-            return self.context.resolver.fail(statement.claim, "this claim is not about a forest")
-        refusal = super().accepts(statement)
-        if refusal is not None:
-            raise refusal
-        return None
 
     def compare(self, leak: IdpStatement) -> Forests:
         """See `LeakEngine.compare`."""
@@ -355,9 +330,8 @@ class ForestLeaks(LeakEngine[Forests]):
             names = forest_names(file, whole, features, held)
         except ForestError as error:
             raise resolver.fail(leak.network, str(error)) from None
-        self.note(
-            *reader.notes, *outside_inputs(rows, box, "table rows" if names.group else "rows")
-        )
+        called = "table rows" if names.group else "rows"
+        self.note(*reader.notes, *outside_inputs(rows, box, "forest", called))
         files = file, file if other is None else resolver.forest_file(leak.family)
         made = Deletions(forest, self.context.options.workers)
         deletions = self._deletions.setdefault(id(forest), made)

@@ -148,18 +148,16 @@ class GivenPoints:
             return None if self.arrays is None else self.arrays.y
         if encoding is None or encoding.label not in table.header:
             return None
-        known = manifest.data.labels if manifest.data is not None else ()
-        place = {label: at for at, label in enumerate(known)}
-        found = []
-        for row, cell in enumerate(table.column(encoding.label)):
-            if cell not in place:
-                shown = ", ".join(map(repr, known[:8])) or "none is known"
-                raise DataError(
-                    f"{self.at(row)}, column {encoding.label!r}: {cell!r} is not a label of the "
-                    f"training data ({shown})"
-                )
-            found.append(place[cell])
-        return np.asarray(found, dtype=np.int64)
+        found = _label_places(table, encoding, manifest)
+        if len(wrong := np.flatnonzero(found < 0)):
+            known = manifest.data.labels if manifest.data is not None else ()
+            shown = ", ".join(map(repr, known[:8])) or "none is known"
+            cell = table.column(encoding.label)[wrong[0]]
+            raise DataError(
+                f"{self.at(int(wrong[0]))}, column {encoding.label!r}: {cell!r} is not a label of "
+                f"the training data ({shown})"
+            )
+        return found
 
     def quality(self, manifest: Manifest, answers: NDArray[np.int64]) -> Quality | None:
         """Return how accurate answers to the points are, where training had their labels."""
@@ -167,8 +165,7 @@ class GivenPoints:
         table = self.table_like(encoding)
         known = () if facts is None else facts.labels
         if table is not None and encoding is not None and encoding.label in table.header:
-            place = {label: at for at, label in enumerate(known)}
-            y = np.array([place.get(cell, -1) for cell in table.column(encoding.label)], np.int64)
+            y = _label_places(table, encoding, manifest)
         elif self.arrays is not None and self.arrays.y is not None:
             y = self.arrays.y
         else:
@@ -235,6 +232,13 @@ class GivenPoints:
                     )
                 values[at, column] = value
         return _features(self.place, "the table", values)
+
+
+def _label_places(table: Table, encoding: Encoding, manifest: Manifest) -> NDArray[np.int64]:
+    """Return the place of each row's label; -1 where training had no such label."""
+    known = () if manifest.data is None else manifest.data.labels
+    place = {label: at for at, label in enumerate(known)}
+    return np.array([place.get(cell, -1) for cell in table.column(encoding.label)], np.int64)
 
 
 def _read(path: Path, reading: Reading, option: str, only: Container[str] | None = None) -> Table:
@@ -388,12 +392,9 @@ def _in_units(column: NumberColumn, feature: float) -> float:
 
 
 def _column(at: int, manifest: Manifest) -> NumberColumn | CategoryColumn | None:
-    encoding, first = encoding_of(manifest), 0
-    for column in () if encoding is None else encoding.columns:
-        first += len(column.features)
-        if at < first:
-            return column
-    return None
+    encoding = encoding_of(manifest)
+    placed = () if encoding is None else encoding.layout
+    return next((column for column, places in placed if at < places.stop), None)
 
 
 def _feature(at: int, manifest: Manifest) -> str:

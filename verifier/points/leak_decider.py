@@ -18,7 +18,13 @@ from leaveout.encoders import Box
 from leaveout.errors import LeaveoutError
 from leaveout.models.train.encoding import Encoding, NumberColumn
 from leaveout.specs import Find
-from leaveout.verifier.points.leak_statements import LUCID, Decides, IdpStatement, recognise
+from leaveout.verifier.points.leak_statements import (
+    LUCID,
+    Decides,
+    IdpStatement,
+    names_model,
+    recognise,
+)
 from leaveout.verifier.points.row_bounds import Kept, RowBounds, label_record, rows_of
 from leaveout.verifier.points.sentences import box_record
 from leaveout.verifier.records import (
@@ -176,6 +182,7 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
     """Decides label by label and turns bounds into verdicts."""
 
     decides: ClassVar[Decides] = LUCID  # how it refuses other claims
+    alone: ClassVar[str] = ""  # the kind of models of which no other engine decides claims
     solver: str | None = None  # what computes bounds, as results name it
 
     def __init__(self, context: Context) -> None:
@@ -218,8 +225,15 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
         """See `Engine.accepts`."""
-        leak = recognise(statement, self.context.resolver, self.decides)
-        return None if isinstance(leak, IdpStatement) else leak
+        resolver = self.context.resolver
+        if self.alone and not names_model(statement, self.context.checked, self.alone):
+            return resolver.fail(statement.claim, f"this claim is not about a {self.decides.model}")
+        leak = recognise(statement, resolver, self.decides)
+        if isinstance(leak, IdpStatement):
+            return None
+        if self.alone:
+            raise leak
+        return leak
 
     def load(self, statement: Statement) -> LeakJob[C]:
         """See `Engine.load`."""
@@ -363,10 +377,8 @@ def _reason(result: EngineResult) -> str:
 def column_records(encoding: Encoding | None, units: Mapping[str, str]) -> tuple[ColumnRecord, ...]:
     """Return how a model reads the columns of its training table."""
     found: list[ColumnRecord] = []
-    first = 0
-    for column in () if encoding is None else encoding.columns:
-        at = tuple(range(first, first + len(column.features)))
-        first += len(at)
+    for column, places in () if encoding is None else encoding.layout:
+        at = tuple(range(places.start, places.stop))
         unit = units.get(column.name, "")
         if not isinstance(column, NumberColumn):
             words = tuple(map(str, column.categories))
@@ -397,10 +409,7 @@ class Trace:
         self._add(progress.seconds, progress.lower, progress.upper)
 
     def record(self, result: SearchResult[Any]) -> TraceRecord | None:
-        """Return the stored bounds up to the result; None if there are too few.
-
-        If an earlier bound turned out to be wrong, none is returned.
-        """
+        """Return the stored bounds; None if there are too few, or an earlier one was wrong."""
         if result.contradicted or not self._moments:
             return None
         self._add(result.seconds, result.lower, result.upper, last=True)

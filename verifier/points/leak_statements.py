@@ -78,7 +78,8 @@ def names_model(statement: Guarantee | Find, spec: CheckedSpec, kind: str) -> bo
     )
 
 
-_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""How a comparison reads from its other side."""
 
 
 @dataclass(frozen=True)
@@ -100,12 +101,12 @@ def recognise(
     """Recognise an iDP statement."""
     try:
         return _Reader(statement, resolver, decides).read()
-    except _OtherShapeError as other:
+    except OtherShapeError as other:
         return other.why
 
 
-class _OtherShapeError(Exception):
-    """Signals that a statement is not an iDP statement."""
+class OtherShapeError(Exception):
+    """Signals that a statement is not of a shape."""
 
     def __init__(self, why: LeaveoutError) -> None:
         self.why = why
@@ -120,7 +121,7 @@ class _Reader:
         # Only where that engine is asked for is this shown: others take what is no leak.
         decides = self.decides
         why = self.resolver.fail(node, f"{decides.who}: {wrong}", decides.shape)
-        raise _OtherShapeError(why)
+        raise OtherShapeError(why)
 
     def read(self) -> IdpStatement:
         claim = self.statement.claim
@@ -140,13 +141,9 @@ class _Reader:
             )
         if constant is not None and constant != label:
             self.refuse(conclusion, "this claim is not about which labels can change")
-        if label is not None and label_at is not None:
-            self.per_label_is_free(label_at)
-        return IdpStatement(self.statement, network, member, box, label, label_at, threshold)
-
-    def per_label_is_free(self, label_at: Expression) -> None:
-        if isinstance(self.statement, Find) and self.statement.per_label:
+        if label_at is not None and isinstance(self.statement, Find) and self.statement.per_label:
             self.refuse(label_at, "'per label' already asks for every label")
+        return IdpStatement(self.statement, network, member, box, label, label_at, threshold)
 
     def premise(
         self, node: Expression | None
@@ -156,12 +153,12 @@ class _Reader:
             if isinstance(self.statement, Find):
                 self.refuse(self.statement.claim, "there is no confidence to bound")
             return None, None, None, -math.inf
-        if not isinstance(node, Compare) or node.operator not in _MIRROR:
+        if not isinstance(node, Compare) or node.operator not in MIRROR:
             self.refuse(node, "the premise must compare a confidence")
         left, right = node.left, node.right
         operator: str = node.operator
         if not (isinstance(left, Call) and left.function == "confidence"):
-            left, operator, right = right, _MIRROR[operator], left
+            left, operator, right = right, MIRROR[operator], left
         if not (isinstance(left, Call) and left.function == "confidence"):
             self.refuse(node, "the premise must compare a confidence")
         if operator not in {">", ">="}:

@@ -34,7 +34,7 @@ from leaveout.verifier.points.linear_scores import ScoreStatement, read_scores
 from leaveout.verifier.points.sentences import box_record, label_phrase, row_name
 from leaveout.verifier.records import ExampleRecord, ModelRecord
 from leaveout.verifier.report import Result
-from leaveout.verifier.tasks import Context, Engine, Kind, Outline, Statement, Subject, kind_of
+from leaveout.verifier.tasks import Context, Engine, Outline, Statement, Subject, kind_of
 from leaveout.verifier.time_sharing import Clock
 
 _CHANGES = ("leave_out", "relabel", "add_one")
@@ -121,6 +121,7 @@ class LinearChanges(Engine[ChangeJob]):
     """Leaks and differences after any few rows changed."""
 
     subject: ClassVar[Subject] = "linear changes"
+    claims = "linear"
 
     def __init__(self, context: Context, leaks: LinearLeaks) -> None:
         super().__init__(context)
@@ -196,10 +197,6 @@ class LinearChanges(Engine[ChangeJob]):
         if asked.label is not None and asked.label >= about.labels:
             wrong = f"label {asked.label} is out of range"
             raise fail(asked.label_at or asked.network, wrong, about.known_labels)
-
-    def kind(self, job: ChangeJob) -> Kind:
-        """See `Engine.kind`."""
-        return "linear"
 
     def outline(self, job: ChangeJob) -> Outline:
         """See `Engine.outline`."""

@@ -17,7 +17,7 @@ from leaveout.bab.linear import Found, Goal, Search, leak_goals
 from leaveout.bab.linear.search import flips, region_of, witness_of
 from leaveout.bab.native.files.manifest_parts import box_part, file_part
 from leaveout.deadline import NEVER, Deadline
-from leaveout.errors import LeaveoutError, LinearError
+from leaveout.errors import LinearError
 from leaveout.kernel.family import Family
 from leaveout.kernel.model import LinearModel
 from leaveout.models.linear.family import bound_members, hints_of, refine
@@ -33,13 +33,14 @@ from leaveout.verifier.points.leak_decider import (
     Trace,
     column_records,
 )
-from leaveout.verifier.points.leak_statements import LINEARS, IdpStatement, names_model
+from leaveout.verifier.points.leak_statements import LINEARS, IdpStatement
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.row_bounds import Kept
+from leaveout.verifier.points.sentences import outside_inputs
 from leaveout.verifier.points.table_names import TableNames
 from leaveout.verifier.records import ByRowRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
-from leaveout.verifier.tasks import Context, Kind, Statement, Subject
+from leaveout.verifier.tasks import Context, Subject
 from leaveout.verifier.time_sharing import Clock
 
 NO_LEAK = -1e-9
@@ -315,7 +316,8 @@ class LinearLeaks(LeakEngine[Linears]):
     """Leaks of linear models, by a multiplier a member."""
 
     subject: ClassVar[Subject] = "linear"
-    decides = LINEARS
+    claims = "linear"
+    decides, alone = LINEARS, "linear"
     engine = "linear"
 
     def __init__(self, context: Context) -> None:
@@ -324,21 +326,6 @@ class LinearLeaks(LeakEngine[Linears]):
         self._searched: dict[int, tuple[EngineResult, Search]] = {}
         self._asked: dict[tuple[str, ...], Linears] = {}
         self.book = None if context.certificate is None else LinearBook(context.certificate)
-
-    def kind(self, job: LinearJob) -> Kind:
-        """See `Engine.kind`."""
-        return "linear"
-
-    def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`; no other engine decides claims about linear models."""
-        if not names_model(statement, self.context.checked, "linear"):
-            return self.context.resolver.fail(
-                statement.claim, "this claim is not about a linear model"
-            )
-        refusal = super().accepts(statement)
-        if refusal is not None:
-            raise refusal
-        return None
 
     def compare(self, leak: IdpStatement) -> Linears:
         """See `LeakEngine.compare`."""
@@ -392,12 +379,8 @@ class LinearLeaks(LeakEngine[Linears]):
         fitted = self._fitted[id(held)]
         reader = InputReader(resolver, held.inputs, "linear model")
         inputs = reader.read(box)
-        left = int(np.count_nonzero(~inputs.contains(held.X)))
-        outside = (
-            f"{left:,} of the model's {len(held.X):,} rows lie outside the set of inputs; nothing "
-            "is claimed about them"
-        )
-        self.note(*reader.notes, *([outside] if left else []), *fitted.claim_notes)
+        outside = outside_inputs(held.X, inputs, "model")
+        self.note(*reader.notes, *outside, *fitted.claim_notes)
         self._asked[key] = Linears((file, file), inputs, False, fitted)
         return self._asked[key]
 

@@ -16,17 +16,15 @@ from leaveout.models.linear.family import centre
 from leaveout.specs import Binder, Call, Compare, Expression, Find, ForAll, Guarantee, Implies, Name
 from leaveout.specs.types import INPUTS, LINEARS
 from leaveout.verifier.points.leak_decider import Trace, finite
-from leaveout.verifier.points.leak_statements import names_model
+from leaveout.verifier.points.leak_statements import MIRROR, OtherShapeError, names_model
 from leaveout.verifier.points.linear_leaks import LinearLeaks, Linears
 from leaveout.verifier.points.sentences import box_record, row_name
 from leaveout.verifier.reachable import reachable
 from leaveout.verifier.records import ExampleRecord, ModelRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.resolve_names import Resolver
-from leaveout.verifier.tasks import Context, Engine, Kind, Outline, Statement, Subject, kind_of
+from leaveout.verifier.tasks import Context, Engine, Outline, Statement, Subject, kind_of
 from leaveout.verifier.time_sharing import Clock
-
-_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 _SHAPES = (
     "it decides\n    forall x in X, M in F: difference(L, M, x) <= d\n"
@@ -56,11 +54,6 @@ class ScoreStatement:
         return self.level is None
 
 
-class _OtherShapeError(Exception):
-    def __init__(self, why: LeaveoutError) -> None:
-        self.why = why
-
-
 class _Reader:
     """Reads a statement about scores of a linear model and its members."""
 
@@ -69,7 +62,7 @@ class _Reader:
         self.binders: dict[str, Binder] = {}
 
     def refuse(self, node: Expression, wrong: str) -> NoReturn:
-        raise _OtherShapeError(
+        raise OtherShapeError(
             self.resolver.fail(node, f"the search over linear models: {wrong}", _SHAPES)
         )
 
@@ -123,9 +116,9 @@ class _Reader:
     def sides(self, node: Expression, function: str) -> tuple[Call, str, Expression]:
         """Return the call of a comparison, its operator as seen from there, and the other side."""
         sides: list[tuple[Expression, str, Expression]] = []
-        if isinstance(node, Compare) and node.operator in _MIRROR:
+        if isinstance(node, Compare) and node.operator in MIRROR:
             sides = [(node.left, node.operator, node.right)]
-            sides += [(node.right, _MIRROR[node.operator], node.left)]
+            sides += [(node.right, MIRROR[node.operator], node.left)]
         for left, operator, right in sides:
             if isinstance(left, Call) and left.function == function:
                 return left, operator, right
@@ -177,7 +170,7 @@ def read_scores(statement: Statement, resolver: Resolver) -> ScoreStatement | Le
     """Read a statement about scores, or say why it is none."""
     try:
         return _Reader(statement, resolver).read()
-    except _OtherShapeError as other:
+    except OtherShapeError as other:
         return other.why
 
 
@@ -241,6 +234,7 @@ class LinearScores(Engine[ScoreJob]):
     """Differences and thresholds of linear models' scores."""
 
     subject: ClassVar[Subject] = "linear scores"
+    claims = "linear"
 
     def __init__(self, context: Context, leaks: LinearLeaks) -> None:
         super().__init__(context)
@@ -286,10 +280,6 @@ class LinearScores(Engine[ScoreJob]):
         if not 0 <= place < outputs:
             raise resolver.fail(asked.output, "there is no such score of this model")
         return ScoreJob(asked, about, place)
-
-    def kind(self, job: ScoreJob) -> Kind:
-        """See `Engine.kind`."""
-        return "linear"
 
     def outline(self, job: ScoreJob) -> Outline:
         """See `Engine.outline`."""

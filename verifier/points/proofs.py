@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from leaveout.models.archive import holds_arrays, put_array, read_arrays
 from leaveout.verifier.amounts import bound
 from leaveout.verifier.certify.check import used_parts
 from leaveout.verifier.certify.trees import Used
+from leaveout.verifier.output_file import OutputFile
 from leaveout.verifier.points.job import ProvedTrees, Solved, Unproved, proved_points
 from leaveout.version import VERSION
 
@@ -52,11 +52,7 @@ def shorten(
     families: Sequence[Path],
     deadline: Deadline = NEVER,
 ) -> bool:
-    """Rewrite a certificate without what its check does not use.
-
-    Dropped: nodes below an empty one, multipliers of empty leaves, and those the rule's own
-    replace.
-    """
+    """Rewrite a certificate without nodes and multipliers that its check does not use."""
 
     def look(name: str, label: int | None, done: int, total: int) -> None:
         if deadline.over:
@@ -130,6 +126,10 @@ _HELD = (("manifest", CERTIFIES), ("manifest", "tree0.ident"))
 """Arrays that a certificate holds: one of now, and one of an earlier version."""
 
 
+def _holds_certificate(path: Path) -> bool:
+    return not path.stat().st_size or any(holds_arrays(path, each) for each in _HELD)
+
+
 @dataclass(eq=False)
 class CertificateTarget:
     """Collects the proofs of a run's results for one file."""
@@ -140,6 +140,7 @@ class CertificateTarget:
     notes: list[str] = field(default_factory=list)
     _book: CertificateBook | None = None
     _missing: list[str] = field(default_factory=list)
+    _file: OutputFile = field(init=False)
 
     def __post_init__(self) -> None:
         if self.engine != "native":
@@ -147,20 +148,9 @@ class CertificateTarget:
                 f"--certificate {self.path}: the {self.engine} engine relies on a MILP solver, "
                 "which produces no checkable proof; use --engine native"
             )
-        try:
-            if self.path.is_dir():
-                raise SpecError(f"--certificate {self.path}: is a folder; name a file")
-            is_held = self.path.exists() and self.path.stat().st_size
-            if is_held and not any(holds_arrays(self.path, each) for each in _HELD):
-                raise SpecError(
-                    f"--certificate {self.path}: exists and is not a certificate; choose another "
-                    "name, or remove it"
-                )
-            # What would fail in the end fails now.
-            with tempfile.TemporaryFile(prefix=".leaveout-", dir=self.path.resolve().parent):
-                pass
-        except OSError as error:
-            raise SpecError(f"--certificate {self.path}: cannot write: {error.strerror}") from None
+        self._file = OutputFile.open(
+            "--certificate", self.path, kind="a certificate", is_one=_holds_certificate
+        )
 
     def begin(self, spec: str, text: str) -> None:
         """Set the specification that is proved."""
@@ -302,7 +292,7 @@ class CertificateTarget:
         except RejectedError as error:
             self.notes.append(f"leaveout check will not accept the certificate: {error}")
         except OSError as error:
-            raise SpecError(f"--certificate {self.path}: cannot write: {error.strerror}") from None
+            raise self._file.refusal(error) from None
         if self.folder is not None:
             return
         for files in self._book.outside(self.path.resolve().parent):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.bab import NativeOptions, ProgressCallback
+from leaveout.bab import NativeOptions
 from leaveout.bab.joint_claim import join_claim
 from leaveout.bab.native.claims import BELOW, Claims, tune_ascents
 from leaveout.bab.native.files.certificate import Source
@@ -97,7 +97,9 @@ def decide(
         tune_ascents(options, decides=not worst),
         floor=-math.inf if worst else BELOW,
         decide=not worst,
-        progress=None if progress is None else _progress_adapter(progress),
+        progress=None
+        if progress is None
+        else lambda each: progress(each.lower, each.upper, each.open_sets, each.seconds),
         proofs=records.extend,
     )
     if solved is not None:
@@ -130,10 +132,7 @@ def _one_by_one(
     solved: list[Solved] | None,
     ready: Callable[[], None] | None,
 ) -> Decision:
-    """Decide a query without its alternatives, splitting one of them if needed.
-
-    What holds without alternatives holds with them, and most of the cases they make never matter.
-    """
+    """Decide a query without its alternatives, which then holds with them; split one if needed."""
     deadline, started = Deadline.after(seconds), time.perf_counter()
     waiting = [(replace(query, alternatives=()), query.alternatives)]
     open_: Decision | None = None
@@ -205,8 +204,3 @@ def _with(query: Query, case: Sequence[Condition]) -> Query | None:
     )
     cases = tuple((*each, *case) for each in query.cases)
     return replace(query, points=boxes, cases=cases)
-
-
-def _progress_adapter(progress: QueryProgress) -> ProgressCallback:
-    """Return a callback that forwards an engine's progress."""
-    return lambda each: progress(each.lower, each.upper, each.open_sets, each.seconds)

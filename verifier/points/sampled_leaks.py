@@ -83,11 +83,7 @@ _LOOSE = "numerical: the members' bounds do not tell which members are the worst
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """The search results, and what they tell of each member.
-
-    ``rest`` is about the members without the worst (none if all count), ``job`` about those that
-    count.
-    """
+    """What was found: ``rest`` without the worst members, ``job`` of those that count."""
 
     job: NetworkJob
     every: Sequence[EngineResult]

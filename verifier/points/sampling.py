@@ -198,10 +198,7 @@ class Looks:
         return found
 
     def look(self, claims: Sequence[AskedClaim], results: int) -> AskedSample:
-        """Record the first use, or return the one already recorded.
-
-        Concurrent first uses are serialised, and a killed process leaves no partial file.
-        """
+        """Record the first use, or return the one recorded; concurrent ones are serialised."""
         mine = AskedSample(
             leaveout=VERSION, family=self.family, results=results, claims=tuple(claims)
         )

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from leaveout.arrays import Floats
 from leaveout.bab import Instance, Witness
 from leaveout.bab.native.explorer import Group
 from leaveout.encoders import Box, Choices
@@ -127,16 +128,13 @@ def cells_of(manifest: Manifest, x: NDArray[np.float32]) -> tuple[CellRecord, ..
     encoding, facts = encoding_of(manifest), manifest.data
     if encoding is not None:
         values, wrong = nearest_record(encoding, x)
-        cells, first = [], 0
-        for column in encoding.columns:
-            last = first + len(column.features)
-            at = tuple(range(first, last))
-            name = column.name
+        cells = []
+        for column, places in encoding.layout:
+            at, name = tuple(range(places.start, places.stop)), column.name
             unit = unit_of(facts, name)
             cells.append(
                 CellRecord(name=name, at=at, value=values[name], nearest=name in wrong, unit=unit)
             )
-            first = last
         return tuple(cells)
     if facts is None or len(facts.features) != len(x):
         return ()
@@ -282,12 +280,15 @@ def without_member(family: Family) -> str | None:
     )
 
 
-def outside_box(instance: Instance) -> str | None:
-    """Return a note on training data outside the input set, or on not knowing it.
+def outside_inputs(rows: Floats, box: Box, model: str, called: str = "rows") -> list[str]:
+    """Return a note on a model's rows outside the input set."""
+    left = int(np.count_nonzero(~box.contains(rows)))
+    told = f"{left:,} of the {model}'s {len(rows):,} {called} lie outside the set of inputs; "
+    return [f"{told}nothing is claimed about them"] if left else []
 
-    A family stores only each feature's range; where values are listed, both ends must be among
-    them.
-    """
+
+def outside_box(instance: Instance) -> str | None:
+    """Return a note on data outside the inputs; ends of ranges must be among listed values."""
     facts = instance.family.manifest.data
     if facts is None or len(facts.minimum) != instance.box.dimension:
         return None
@@ -328,10 +329,9 @@ def outside_box(instance: Instance) -> str | None:
 def _complete_choices(encoding: Encoding | None, box: Box) -> list[Choices]:
     """Return the listed values that cover a column's values in any record."""
     by_columns = {tuple(each.columns.tolist()): each for each in box.choices}
-    covered, first = [], 0
-    for column in () if encoding is None else encoding.columns:
-        at = tuple(range(first, first + len(column.features)))
-        first += len(at)
+    covered = []
+    for column, places in () if encoding is None else encoding.layout:
+        at = tuple(range(places.start, places.stop))
         each, records = by_columns.get(at), records_of(column)
         if each is None or records is None:
             continue

@@ -11,13 +11,11 @@ import numpy as np
 from leaveout.arrays import Floats
 from leaveout.bab import Witness
 from leaveout.models.train.encoding import CategoryColumn, cell_text, decode_row
-from leaveout.verifier.points.sentences import label_phrase, row_name
+from leaveout.verifier.points.sentences import SHOWN, join_some, label_phrase, row_name
 from leaveout.verifier.records import CellRecord, WitnessRecord
 
 if TYPE_CHECKING:
     from leaveout.models.forest.columns import ForestColumns
-
-_SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +56,9 @@ class TableNames:
         if known is None or known.encoding is None or len(known.features) != len(x):
             return ()
         values = decode_row(known.encoding, x)
-        cells, first = [], 0
-        for column in known.encoding.columns:
-            at = tuple(range(first, first + len(column.features)))
-            first += len(at)
+        cells = []
+        for column, places in known.encoding.layout:
+            at = tuple(range(places.start, places.stop))
             value = values[column.name]
             if isinstance(column, CategoryColumn):
                 possible = sorted(x[list(at)].tolist()) == [0.0] * (len(at) - 1) + [1.0]
@@ -82,8 +79,7 @@ class TableNames:
             for cell in cells
         ]
         parts = parts or [cell_text(value) for value in x.tolist()]
-        more = f" and {len(parts) - _SHOWN} more" if len(parts) > _SHOWN else ""
-        shown = f"({', '.join(parts[:_SHOWN])}{more})"
+        shown = f"({join_some(parts, SHOWN)})"
         wrong = ", ".join(cell.name for cell in cells if cell.nearest)
         return f"nearest to {shown}, but not a possible record in {wrong}" if wrong else shown
 

@@ -116,7 +116,9 @@ class ValueBook:
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
         """Return the statements' part of a manifest."""
-        files = [file_part(each, folder, _kind(each)) for each in self._files]
+        files = [
+            file_part(each, folder, "access" if each.is_dir() else "file") for each in self._files
+        ]
         found = ValuesPart(
             tuple(FilePart(**each) for each in files),
             self._lets,
@@ -225,10 +227,6 @@ def _near(finds: Iterable[FindPart]) -> set[Fraction]:
 def _is_asked(held: Held, near: set[Fraction]) -> bool:
     """Return whether a checker may evaluate a call with its names' values."""
     return all(not isinstance(value, Fraction) or value in near for _, value in held)
-
-
-def _kind(path: Path) -> str:
-    return "access" if path.is_dir() else "file"
 
 
 def _find_part(statement: Find, result: Result) -> FindPart:

@@ -44,18 +44,16 @@ from leaveout.specs.types import (
     TREE_FAMILY,
     TREES,
 )
-from leaveout.verifier.points.proofs import CertificateTarget
+from leaveout.verifier.points.leak_statements import MIRROR
 from leaveout.verifier.reachable import lets_named, mentions, reachable
 from leaveout.verifier.records import BoxRecord, ExampleRecord, FactsRecord
 from leaveout.verifier.report import Result, Verdict
-from leaveout.verifier.resolve_names import Resolver
 from leaveout.verifier.tasks import (
     Context,
     Engine,
     Kind,
     Outline,
     Statement,
-    StatementProgress,
     Subject,
 )
 from leaveout.verifier.time_sharing import Clock
@@ -71,7 +69,6 @@ _SHAPE = (
     "certified_accuracy(dpa(V), edits = r) >= 0.5\n    find b: greatest b such that "
     "certified_accuracy(dpa(V), edits = 8) >= b"
 )
-_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _WHOLE_MOST = 2**40
 _HALVINGS = 50
 _CLOSE = 1e-6
@@ -92,11 +89,11 @@ def read_find(statement: Find, function: Callable[[Call], Function]) -> Sought:
         raise Slip(statement.name_at, wrong, "remove 'per label'")
     claim, variable = statement.claim, statement.variable
     inner = claim.claim if isinstance(claim, Confident) else claim
-    if not isinstance(inner, Compare) or inner.operator not in _MIRROR:
+    if not isinstance(inner, Compare) or inner.operator not in MIRROR:
         raise Slip(inner.at, "this cannot be searched", _SHAPE)
     left, operator, right = inner.left, str(inner.operator), inner.right
     if not mentions(left, {variable}):
-        left, operator, right = right, _MIRROR[operator], left
+        left, operator, right = right, MIRROR[operator], left
     if mentions(right, {variable}):
         raise Slip(inner.at, f"'{variable}' appears on both sides", _SHAPE)
     if isinstance(left, Name):
@@ -256,41 +253,45 @@ class _Found:
     facts: Facts = field(default_factory=dict)
 
 
-class ValueDecider:
-    """Decides statements about values, one after another."""
+@dataclass(frozen=True, eq=False)
+class ValueJob:
+    """A loaded statement about values."""
 
-    def __init__(
-        self,
-        spec: CheckedSpec,
-        resolver: Resolver,
-        folder: Path,
-        seed: int = 0,
-        solver: str = "highs",
-        certificate: CertificateTarget | None = None,
-        progress: StatementProgress | None = None,
-    ) -> None:
-        self._spec, self._resolver, self._progress = spec, resolver, progress
-        proving = certificate is not None
-        self._valuation = Valuation(spec, resolver, folder, seed, solver, proving=proving)
-        self._certificate = certificate
-        self._book = ValueBook(spec, self._valuation)
+    statement: Statement
+    decider: Values
+
+
+class Values(Engine[ValueJob]):
+    """Claims about values of functions, each decided by the functions' deciders."""
+
+    subject: ClassVar[Subject] = "values"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._spec, self._resolver = context.checked, context.resolver
+        self._valuation = Valuation(
+            context.checked, context.resolver, context.folder, context.options.seed,
+            context.options.solver, proving=context.certificate is not None,
+        )  # fmt: skip
+        self._book = ValueBook(self._spec, self._valuation)
         self._sought: dict[str, Sought] = {}
         self._levels: list[str] = []
         self.interrupted = False
 
     @property
     def notes(self) -> list[str]:
-        """Notes for readers of the results."""
+        """See `Engine.notes`."""
         return [*self._levels, *self._valuation.notes]
 
-    def _say(self, name: str, started: float, deadline: Deadline, words: str) -> None:
-        if self._progress is not None:
-            spent = time.perf_counter() - started
-            none = math.nan
-            self._progress(name, Progress(0, none, none, 0, 0, spent, deadline.limit, words))
+    def accepts(self, statement: Statement) -> LeaveoutError | None:
+        """See `Engine.accepts`."""
+        if is_value_claim(statement, self.context.checked):
+            return None
+        wrong = "this claim is about points of a set of inputs"
+        return self.context.resolver.fail(statement.claim, wrong)
 
-    def load(self, statement: Guarantee | Find) -> None:
-        """Refuse what cannot be decided, and load the networks it names."""
+    def load(self, statement: Statement) -> ValueJob:
+        """See `Engine.load`: refuses what cannot be decided, and loads the networks it names."""
         for node in reachable(statement.claim, self._spec):
             if isinstance(node, Call):
                 self._valuation.load(node)
@@ -304,9 +305,32 @@ class ValueDecider:
                 )
             except Slip as slip:
                 raise self._resolver.slip_error(slip) from None
+        return ValueJob(statement, self)
 
-    def decide(self, statement: Guarantee | Find, seconds: float | None = None) -> Result:
-        """Decide one loaded statement."""
+    def kind(self, job: ValueJob) -> Kind:
+        """See `Engine.kind`."""
+        return "value, by a solver" if is_solved(job.statement, self.context.checked) else "value"
+
+    def kernels(self, job: ValueJob) -> Sequence[str]:
+        """See `Engine.kernels`."""
+        spec = self.context.checked
+        calls = (node for node in reachable(job.statement.claim, spec) if isinstance(node, Call))
+        names = (name for call in calls for name in spec.functions[call.function].kernels)
+        return list(dict.fromkeys(names))
+
+    def outline(self, job: ValueJob) -> Outline:
+        """See `Engine.outline`."""
+        return Outline.of(job.statement, 0, {"values": "decided by the functions it names"})
+
+    def _say(self, name: str, started: float, deadline: Deadline, words: str) -> None:
+        if self.context.progress is not None:
+            spent = time.perf_counter() - started
+            none = math.nan
+            self.context.progress(name, Progress(0, none, none, 0, 0, spent, deadline.limit, words))
+
+    def decide(self, job: ValueJob, clock: Clock) -> list[Result]:
+        """See `Engine.decide`."""
+        statement, seconds = job.statement, clock.next()
         started = time.perf_counter()
         self._valuation.deadline = Deadline.after(seconds, started)
         self._valuation.confidence = self._confidence(statement.claim)
@@ -355,14 +379,15 @@ class ValueDecider:
             facts=self._facts(statement, known),
             accuracies=self._accuracies(statement, found),
         )
-        if self._certificate is not None:
-            self._certify(statement, result, self._certificate)
-        return result
+        self._certify(statement, result)
+        clock.interrupted = clock.interrupted or self.interrupted
+        return [result]
 
-    def _certify(
-        self, statement: Guarantee | Find, result: Result, certificate: CertificateTarget
-    ) -> None:
+    def _certify(self, statement: Statement, result: Result) -> None:
         """Add a proof to the certificate, or note why it is missing."""
+        certificate = self.context.certificate
+        if certificate is None:
+            return
         try:
             self._book.add(statement, result, self._valuation.confidence)
         except Uncertified as error:
@@ -521,67 +546,3 @@ def _agree(value: Range) -> bool:
     if lower is None or upper is None:
         return False
     return upper - lower <= _AGREE * max(abs(lower), abs(upper))
-
-
-@dataclass(frozen=True, eq=False)
-class ValueJob:
-    """A loaded statement about values."""
-
-    statement: Statement
-    decider: ValueDecider
-
-
-class Values(Engine[ValueJob]):
-    """Claims about values of functions, each decided by the functions' deciders."""
-
-    subject: ClassVar[Subject] = "values"
-
-    def __init__(self, context: Context) -> None:
-        super().__init__(context)
-        self._decider = ValueDecider(
-            context.checked,
-            context.resolver,
-            context.folder,
-            seed=context.options.seed,
-            solver=context.options.solver,
-            certificate=context.certificate,
-            progress=context.progress,
-        )
-
-    @property
-    def notes(self) -> list[str]:
-        """See `Engine.notes`."""
-        return self._decider.notes
-
-    def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
-        if is_value_claim(statement, self.context.checked):
-            return None
-        wrong = "this claim is about points of a set of inputs"
-        return self.context.resolver.fail(statement.claim, wrong)
-
-    def load(self, statement: Statement) -> ValueJob:
-        """See `Engine.load`."""
-        self._decider.load(statement)
-        return ValueJob(statement, self._decider)
-
-    def kind(self, job: ValueJob) -> Kind:
-        """See `Engine.kind`."""
-        return "value, by a solver" if is_solved(job.statement, self.context.checked) else "value"
-
-    def kernels(self, job: ValueJob) -> Sequence[str]:
-        """See `Engine.kernels`."""
-        spec = self.context.checked
-        calls = (node for node in reachable(job.statement.claim, spec) if isinstance(node, Call))
-        names = (name for call in calls for name in spec.functions[call.function].kernels)
-        return list(dict.fromkeys(names))
-
-    def outline(self, job: ValueJob) -> Outline:
-        """See `Engine.outline`."""
-        return Outline.of(job.statement, 0, {"values": "decided by the functions it names"})
-
-    def decide(self, job: ValueJob, clock: Clock) -> list[Result]:
-        """See `Engine.decide`."""
-        result = self._decider.decide(job.statement, clock.next())
-        clock.interrupted = clock.interrupted or self._decider.interrupted
-        return [result]

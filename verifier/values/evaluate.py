@@ -233,11 +233,7 @@ Proofs: TypeAlias = dict[tuple[str, float | None], dict[Held, Proof]]
 
 @dataclass(eq=False)
 class Valuation:
-    """Evaluates a specification's expressions, computing constants once.
-
-    Numbers are `Range`, claims `Decided`, texts `str`, lists lists of floats, networks `Network`;
-    others are as decided.
-    """
+    """Evaluates expressions once: numbers are `Range`, claims `Decided`, networks `Network`."""
 
     spec: CheckedSpec
     resolver: Resolver

@@ -116,23 +116,16 @@ class ForestFolder(ModelFolder):
         minimum, maximum = X.min(axis=0), X.max(axis=0)
         if self.columns.encoding is not None:
             # Any category may be asked about, also one that no row has any more.
-            words = self._of_words()
+            columns = self.columns.encoding.columns
+            words = np.array(
+                [isinstance(each, CategoryColumn) for each in columns for _ in each.features]
+            )
             minimum, maximum = np.where(words, 0.0, minimum), np.where(words, 1.0, maximum)
         facts = DataFacts(
             sha256="", rows=len(X), minimum=tuple(minimum.tolist()), maximum=tuple(maximum.tolist())
         )
         inside = bool(minimum.min() >= 0 and maximum.max() <= 1)
         return inputs_text(facts, inside, self.columns.encoding)
-
-    def _of_words(self) -> NDArray[np.bool_]:
-        assert self.columns.encoding is not None
-        return np.array(
-            [
-                isinstance(column, CategoryColumn)
-                for column in self.columns.encoding.columns
-                for _ in column.features
-            ]
-        )
 
 
 def delete_rows(

@@ -37,11 +37,8 @@ _IR_VERSION = 8
 def estimator_model(
     estimator: Any, points: NDArray[np.float32], labels: int, name: str, raw: Probes | None = None
 ) -> onnx.ModelProto:
-    """Convert a fitted classifier to an ONNX model with one score per label.
-
-    Scores are the decision function or the softmax's input; 0 and z for two labels with one number
-    z. Its preprocessing becomes part of the first layer.
-    """
+    """Convert a fitted classifier, preprocessing included, to ONNX with a score per label."""
+    # A decision function of one number z becomes the scores 0 and z.
     from sklearn.pipeline import Pipeline
 
     search, estimator = estimator, getattr(estimator, "best_estimator_", estimator)

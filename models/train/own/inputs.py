@@ -114,10 +114,7 @@ def training_data(
     one_hot: Mapping[str, Sequence[str]] | None = None,
     raw: bool = False,
 ) -> TrainingData:
-    """Read the data given to `leaveout.leave_one_out`.
-
-    A data frame is encoded as `leaveout train` encodes a table; an array is used unchanged.
-    """
+    """Read the data of `leave_one_out`: a frame is encoded like a table, an array unchanged."""
     if raw and not hasattr(X, "iloc"):
         raise TrainingError(
             f"{_SOURCE}: raw=True needs X as a pandas DataFrame, not a {type(X).__name__}"

@@ -37,10 +37,7 @@ _GAPS = {"nan", "None", "<NA>"}
 
 @dataclass(frozen=True, eq=False)
 class Probes:
-    """Rows from which a preprocessing is read, and the data that they are from.
-
-    The first probe is the base; each other one differs from it in one column.
-    """
+    """Rows to read a preprocessing from: a base, and others that differ in one column each."""
 
     rows: Any  # all rows, as `fit` receives them: a data frame or an array
     probes: Any  # of the same kind
@@ -84,8 +81,8 @@ class Probes:
         tried: list[tuple[int, int, int, bool]] = []  # column, row, feature, whether a number
         categories = []
         base = np.zeros(data.X.shape[1])
-        for column, at in zip(data.encoding.columns, _starts(data), strict=True):
-            part = data.X[:, at : at + len(column.features)]
+        for column, places in data.encoding.layout:
+            part, at = data.X[:, places], places.start
             if column.name not in names:  # whether the number before it is missing
                 tried.append((len(first) - 1, int(part[:, 1].argmax()), at + 1, False))
                 continue
@@ -126,16 +123,8 @@ class Probes:
         )
 
     def fold(self, steps: list[Any], name: str) -> tuple[Array, Array]:
-        """Return fitted steps as an affine map of features, in float64.
-
-        Where several maps agree on rows (their categories being one-hot), it is the one in which
-        a category that a one-hot encoder does not know has no effect.
-
-        Returns
-        -------
-        weight : ndarray, shape (outputs, features)
-        bias : ndarray, shape (outputs,)
-        """
+        """Return fitted steps as weight (outputs, features) and bias (outputs,), in float64."""
+        # Of several such maps, unknown categories of a one-hot encoder have no effect in this one.
         table = self.probes
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # on categories that a member does not know
@@ -230,13 +219,6 @@ class Probes:
                     f"df[{column!r}].astype('category')"
                 )
                 raise TrainingError(f"{name}: {kind} looks up numbers of {column!r}: {cure}")
-
-
-def _starts(data: TrainingData) -> list[int]:
-    """Return the first feature of each column."""
-    assert data.encoding is not None
-    widths = [len(column.features) for column in data.encoding.columns]
-    return [0, *np.cumsum(widths[:-1]).tolist()]
 
 
 def dense(table: Any) -> Any:

@@ -71,10 +71,7 @@ def slots_of(part: Part, changes: int) -> NDArray[np.int64]:
 
 
 def changed_parts(part: Part, against: Against, changes: int) -> Iterator[Part]:
-    """Yield the part after every set of that many removals or relabels.
-
-    A relabelled row may also get an unknown label, which removes it from the part.
-    """
+    """Yield the part after every set of so many removals or relabels, also to an unknown label."""
     given = range(part.labels) if against == "relabels" else ()
     for chosen in combinations(slots_of(part, changes).tolist(), changes):
         own = [[-1, *(label for label in given if label != part.y[row])] for row in chosen]

@@ -44,10 +44,7 @@ class Logistic:
             return found.astype(np.float32)
 
     def thresholds(self, part: Part, against: Against, exact_to: int | None) -> NDArray[np.int32]:
-        """Return the fewest changes found that force each vote, shape (points, labels).
-
-        The model is fitted again after every set of up to ``exact_to`` changes.
-        """
+        """Return the fewest changes to each vote (points, labels), refitted to ``exact_to``."""
         assert exact_to is not None
         points = np.arange(len(part.tests))
         found = np.full((len(points), part.labels), exact_to + 1, np.int32)

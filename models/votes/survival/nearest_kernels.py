@@ -80,10 +80,7 @@ def _relabels(
 def _fewest_removals(
     counts: NDArray[np.int64], sizes: NDArray[np.int64], k: int, group: int, label: int, more: int
 ) -> int:
-    """Return the fewest removals that let a label win in the first groups; -1 if impossible.
-
-    ``more`` rows of the label are inserted into the last of these groups.
-    """
+    """Return the fewest removals for a label to win in the first groups with ``more``; or -1."""
     inner = counts[group - 1]
     out = max(0, int(sizes[group - 1]) - (k - 1))
     if out > sizes[group - 1] - inner[label]:

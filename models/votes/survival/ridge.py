@@ -109,11 +109,8 @@ class Kernel(Ridge):
 
 
 def _fewest_relabels(weights: NDArray[np.int64], side: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the thresholds of points, shape (points, 2); ``side`` is 1, -1, or 0 for no label.
-
-    A row of weight q on side t adds q t to the margin of label 1; relabelled it adds q, 0 or -q, so
-    the margin falls by at most |q| + q t, and rises by at most |q| - q t.
-    """
+    """Return points' thresholds, shape (points, 2); ``side`` is 1, -1, or 0 for no label."""
+    # A relabelled row of weight q on side t moves the margin at most |q| + q t down, |q| - q t up.
     margin = weights @ side
     vote = (margin > 0).astype(np.int64)
     sign = np.where(vote, 1, -1)[:, None]

@@ -28,11 +28,7 @@ def _splits(
     feature: NDArray[np.int32],
     threshold: NDArray[np.float64],
 ) -> None:
-    """Choose the splits of one level: the largest positive gain of the Gini index.
-
-    Ties go to the smaller feature, then threshold. Gains are fractions compared by cross-
-    multiplication.
-    """
+    """Choose a level's splits by Gini gain, a fraction; of ties the least feature, threshold."""
     width, labels = totals.shape
     whole, squared = totals.sum(axis=1), (totals * totals).sum(axis=1)
     # The best split so far, at first none: the sum over both sides of squared counts divided by

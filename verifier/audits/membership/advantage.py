@@ -50,7 +50,12 @@ from leaveout.verifier.certify.audits import answer, means_above
 def advantage_of_events(events: Events, confidence: float) -> Advantage:
     """Estimate the largest difference of an event's probabilities in the two arms."""
     found = of_events(events.counts, _error(confidence), answer)
-    counted = [_event_counts(events, index) for index in range(len(events.names))]
+    columns = (
+        *(events.unlearned_hits, events.retrained_hits),
+        *(events.unlearned_trials, events.retrained_trials),
+    )
+    each_event = zip(events.names, *(column.tolist() for column in columns), strict=True)
+    counted = [Counted(name, "after", *counts) for name, *counts in each_event]
     # The event and its direction are chosen from the same counts: one of 2 k choices.
     shared = 1 - (1 - confidence) / (2 * len(counted))
     shown = [max(more_often(each, shared), more_often(each.opposite(), shared)) for each in counted]
@@ -70,18 +75,6 @@ def _ends(found: Estimate) -> tuple[float, float]:
     """Return bounds rounded outwards."""
     lower, upper = float(found.lower), float(found.upper)
     return max(0.0, math.nextafter(lower, -1)), min(1.0, math.nextafter(upper, 2))
-
-
-def _event_counts(events: Events, index: int) -> Counted:
-    """Return the counts of one event."""
-    return Counted(
-        events.names[index],
-        "after",
-        int(events.unlearned_hits[index]),
-        int(events.retrained_hits[index]),
-        int(events.unlearned_trials[index]),
-        int(events.retrained_trials[index]),
-    )
 
 
 def mean_upper(values: Floats, error: float) -> Floats:

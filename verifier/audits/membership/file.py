@@ -249,7 +249,6 @@ def _names(source: Path, array: NDArray[Any]) -> tuple[str, ...]:
     return tuple(map(str, array))
 
 
-_KEYS = ("event", *_COUNTS)
 _MOST = 2**53
 
 
@@ -297,7 +296,7 @@ def _json(path: Path) -> list[tuple[str, Mapping[str, object]]]:
     except (ValueError, RecursionError) as error:
         raise AuditError(f"{path}: not valid JSON: {error}") from None
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
-        raise AuditError(f"{path}: expected a list of objects, each with {', '.join(_KEYS)}")
+        raise AuditError(f"{path}: expected a list of objects, each with {', '.join(_EVENTS)}")
     rows = [(f"{path}, event {place}", each) for place, each in enumerate(found)]
     for place, row in rows:
         _check_keys(place, list(row))
@@ -314,12 +313,12 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _check_keys(place: str, keys: Sequence[str]) -> None:
-    for name in _KEYS:
+    for name in _EVENTS:
         if name not in keys:
-            raise AuditError(f"{place}: no {name!r}; expected {', '.join(_KEYS)}")
+            raise AuditError(f"{place}: no {name!r}; expected {', '.join(_EVENTS)}")
     for name in keys:
-        if name not in _KEYS:
-            raise AuditError(f"{place}: unknown key {name!r}; expected only {', '.join(_KEYS)}")
+        if name not in _EVENTS:
+            raise AuditError(f"{place}: unknown key {name!r}; expected only {', '.join(_EVENTS)}")
 
 
 def _count(place: str, value: object, name: str) -> int:

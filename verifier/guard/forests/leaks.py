@@ -105,11 +105,7 @@ def make_workspace(nodes: Nodes, members: int) -> Workspace:
 
 @cached_njit(nogil=True)
 def ask(nodes: Nodes, x: Floats, room: Workspace) -> int:
-    """Fill in the leaves and share sums of an input; return the label.
-
-    Summed as `predict_proba` does: tree by tree from 0, divided once; the first greatest label
-    wins.
-    """
+    """Fill in an input's leaves and shares, summed as `predict_proba` does; return the label."""
     first, feature, threshold, right = nodes.first, nodes.feature, nodes.threshold, nodes.right
     shares, leaf, total = nodes.shares, room.leaf, room.total
     total[:] = 0.0

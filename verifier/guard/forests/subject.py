@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leaveout.errors import ForestError
 from leaveout.models.family import FAMILY
@@ -97,11 +96,3 @@ class ForestSubject(TableSubject):
             np.concatenate([tree.threshold[tree.feature == at] for tree in ensemble.trees])
             for at in range(self.domain.dimension)
         ]
-
-    def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Draw inputs on both sides of the trees' thresholds."""
-        points = np.zeros((count, self.domain.dimension))
-        for at, thresholds in enumerate(self._thresholds):
-            if len(thresholds):
-                points[:, at] = rng.choice(thresholds, count)
-        return np.where(rng.random(points.shape) < 0.5, points, np.nextafter(points, np.inf))

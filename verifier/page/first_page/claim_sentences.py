@@ -19,6 +19,7 @@ from leaveout.verifier.amounts import (
 )
 from leaveout.verifier.page.model import Page, Run, Statement
 from leaveout.verifier.points.leak_statements import (
+    MIRROR,
     IdpStatement,
     recognise,
     share_of,
@@ -28,8 +29,6 @@ from leaveout.verifier.points.sentences import NO_CONFIDENCE, label_phrase
 from leaveout.verifier.records import BoxRecord, Fact, ModelRecord
 from leaveout.verifier.report import SAMPLE, Result
 from leaveout.verifier.resolve_names import Reading, Resolver
-
-_MIRROR = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 _WHY = {
     "time": "the time limit was reached",
@@ -124,6 +123,11 @@ class Asked:
         found = None if self.call is None else self.resolver.bound_arguments(self.call).get(name)
         return found.name if isinstance(found, Name) else ""
 
+    def in_file(self, node: Expression | None) -> str:
+        """Return that file in brackets; empty if none."""
+        file = self.file(node)
+        return f" ({file})" if file else ""
+
     def file(self, node: Expression | None, parts: int = 1) -> str:
         """Return the end of the path of the file a call reads; empty if none."""
         node = None if node is None else self.resolver.value(node)
@@ -145,7 +149,7 @@ class Asked:
         operator: str = claim.operator
         other: Expression = claim.right
         if claim.right is self.call:
-            operator, other = _MIRROR.get(operator, operator), claim.left
+            operator, other = MIRROR.get(operator, operator), claim.left
         value = self.number(other)
         return None if value is None else (operator, value)
 
@@ -436,7 +440,7 @@ def forgets(asked: Asked) -> Claimed | None:
     how = "whatever answers those who requested the deletion had seen"
     if asked.word("updates") == "oblivious":
         how = "by requests that do not depend on its answers"
-    of = _in_file_of(asked, "service")
+    of = asked.in_file(asked.call_argument("service"))
 
     def clause(alpha: float, beta: float, gamma: float) -> str:
         times = (
@@ -468,7 +472,8 @@ def deletions(asked: Asked) -> Claimed | None:
     if not isinstance(claim, ForAll) or call is None or len(claim.binders) != 1:
         return None
     others = {type(claim.body).__name__} - {"Compare"}
-    if others or {"unlearn", "retrain"} != {_function(each) for each in _sides(claim)}:
+    sides = (getattr(claim.body, side, None) for side in ("left", "right"))
+    if others or {"unlearn", "retrain"} != {getattr(each, "function", "") for each in sides}:
         return None
     file = asked.file(claim.binders[0].domain)
     listed = f" listed in {file}" if file else ""
@@ -486,8 +491,9 @@ def deletions(asked: Asked) -> Claimed | None:
 
 def stored_state(asked: Asked) -> Claimed | None:
     """Describe whether a forest's stored state equals what training gives."""
+    of = asked.in_file(asked.call_argument("forest"))
     that = (
-        f"the forest{_in_file_of(asked, 'forest')}, with everything it stores for later "
+        f"the forest{of}, with everything it stores for later "
         "deletions, is what training on its records produces"
     )
     rows = asked.facts.get("rows")
@@ -512,7 +518,7 @@ def advantage(asked: Asked) -> Claimed | None:
     if compared is None or compared[0] not in {"<=", "<"}:
         return None
 
-    of = _in_file_of(asked, "audit")
+    of = asked.in_file(asked.call_argument("audit"))
 
     def clause(points: str) -> str:
         return (
@@ -537,19 +543,6 @@ def advantage(asked: Asked) -> Claimed | None:
             f"An attack finds a difference of {share(result.lower).removesuffix(' %')} points."
         )
     return Claimed(claimed, shown=shown, more=tuple(more), topics=("audit",))
-
-
-def _in_file_of(asked: Asked, argument: str) -> str:
-    file = asked.file(asked.call_argument(argument))
-    return f" ({file})" if file else ""
-
-
-def _sides(claim: ForAll) -> tuple[object, object]:
-    return getattr(claim.body, "left", None), getattr(claim.body, "right", None)
-
-
-def _function(node: object) -> str:
-    return str(getattr(node, "function", ""))
 
 
 def _factor(exponent: float) -> str:

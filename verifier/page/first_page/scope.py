@@ -275,18 +275,6 @@ def _plainly(box: BoxRecord) -> str:
 SHORT = 12
 """Digits of a digest on the first page."""
 
-_CALLS: Mapping[str, str] = {
-    "network": "network",
-    "forest": "forest",
-    "linear": "linear model",
-    "trees": "trees",
-    "ballots": "models that vote",
-    "sharded": "service",
-    "audit": "audited models",
-    "access": "guard",
-}
-"""By the function that reads a model, what it is."""
-
 _ROLES: Mapping[str, str] = {
     "network": "network",
     "forest": "forest",
@@ -297,6 +285,9 @@ _ROLES: Mapping[str, str] = {
     "audit": "audited models",
 }
 """By what the results call the kind of a model's file, what it is."""
+
+_CALLS = {**_ROLES, "sharded": "service", "access": "guard"}
+"""By the function that reads a model, what it is."""
 
 _OTHER_FILES: Mapping[str, str] = {
     "family": "models each trained without one record",

@@ -61,11 +61,7 @@ class Said:
 
 
 def of_statement(page: Page, run: Run, statement: Statement) -> Said:
-    """Return the plain sentence for a statement.
-
-    Without a sentence of its own it is composed from the words of its functions; without its
-    specification only the verdict is stated.
-    """
+    """Return a statement's sentence: its own, else of its functions' words, else its verdict."""
     asked = Asked.of(page, run, statement)
     claimed = None if asked is None else _plain(asked)
     if claimed is None:
@@ -200,7 +196,7 @@ def assumptions(page: Page) -> tuple[Assumption, ...]:
                 continue
             kept = found.setdefault(words, _Gathered())
             if head:
-                kept.about[_short(head)] = None
+                kept.about[PurePath(head).name if "/" in head else head] = None
                 kept.anchors |= {anchor for anchor, names in named.items() if head in names}
             else:
                 # Only the accounting of a service says what it rests on without a name before it.
@@ -244,10 +240,6 @@ def _names(run: Run, statement: Statement) -> frozenset[str]:
         elif isinstance(node, Text):
             found |= {node.value, str(folder / node.value)}
     return frozenset(found)
-
-
-def _short(head: str) -> str:
-    return PurePath(head).name if "/" in head else head
 
 
 def state(page: Page) -> str:

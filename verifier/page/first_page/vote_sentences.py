@@ -185,7 +185,7 @@ def _rows(asked: Asked) -> str:
     """Return the phrase for the test rows of a statement."""
     label = _label_argument(asked, "label")
     of = f" whose true label is {label}" if label else ""
-    return f"the test rows{_in_file(asked)}{of}"
+    return f"the test rows{asked.in_file(asked.votes)}{of}"
 
 
 def _label_argument(asked: Asked, name: str) -> str:
@@ -203,8 +203,3 @@ def _label_argument(asked: Asked, name: str) -> str:
     known = [each for record in asked.result.accuracies for each in record.labels]
     names = [each.name for each in known if each.label == number and each.name]
     return f"‘{names[0]}’" if names else f"{number:.15g}"
-
-
-def _in_file(asked: Asked) -> str:
-    file = asked.file(asked.votes)
-    return f" ({file})" if file else ""

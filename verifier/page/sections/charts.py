@@ -148,7 +148,7 @@ def bound_charts(page: Page) -> Html | None:
     return join_children(tag("p", said), tag("div", found, class_="plots"))
 
 
-def _chart_title(result: Result, trace: TraceRecord, file: str) -> Html:
+def _chart_title(result: Result, trace: TraceRecord | GroupsRecord, file: str) -> Html:
     """Return the title of a chart: its result, label and file."""
     where = f" ({file})" if file else ""
     label = "" if trace.label is None else f", label {result.name_label(trace.label)}"
@@ -228,9 +228,8 @@ _FEW = 6
 def groups(page: Page) -> Html | None:
     """Return a tree per search; None if no search stored one."""
     found = [
-        _tree(join_children(code(statement.name), _label(result, tree), where), tree)
+        _tree(_chart_title(result, tree, run.name if page.several else ""), tree)
         for run in page.runs
-        for where in [f" ({run.name})" if page.several else ""]
         for statement in run.statements
         for result in statement.results
         for tree in result.groups
@@ -244,10 +243,6 @@ def groups(page: Page) -> Html | None:
         "case of any member of a group; groups that may contain the worst one are coloured."
     )
     return join_children(tag("p", said), tag("div", found, class_="plots"))
-
-
-def _label(result: Result, tree: GroupsRecord) -> str:
-    return "" if tree.label is None else f", label {result.name_label(tree.label)}"
 
 
 @dataclass(frozen=True)

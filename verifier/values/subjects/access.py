@@ -22,6 +22,7 @@ from leaveout.verifier.amounts import bound
 from leaveout.verifier.guard.access import MEMORY, Access, load_access, memory_epsilon
 from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.points.sentences import record, without_member
+from leaveout.written import first_few
 
 _LISTED = 6
 """Bounds that a note lists."""
@@ -42,11 +43,7 @@ def access(given: Arguments) -> Access:
 
 
 def idp(given: Arguments) -> Decided:
-    """Decide epsilon-iDP of a guard's answers: LUCID, Definition 2.3 and Lemma 3.2.
-
-    Noised answers have it by the exponential mechanism. Others need all members to agree, so it
-    suffices that no leak exceeds its member's bound.
-    """
+    """Decide epsilon-iDP of a guard: no leak exceeds its member's bound (LUCID, Lemma 3.2)."""
     served = given["access"]
     assert isinstance(served, Access)
     epsilon = given.number("epsilon")
@@ -64,7 +61,8 @@ def idp(given: Arguments) -> Decided:
             found, tree = _prove_part(served.instance, part, options)
             trees.append(tree)
         if found is None:
-            found = _search_part(served.instance, part, options)
+            own = _of(served.instance, part)
+            found = search(own, part.label, options, floor=part.bound, decide=True)
         if found.interrupted:
             raise KeyboardInterrupt
         if found.contradicted:
@@ -110,11 +108,6 @@ def _of(instance: Instance, part: _Part) -> Instance:
         return instance
     chosen = Family(family.take(part.members), family.removed[part.members], family.manifest)
     return make_instance(instance.network, chosen, instance.box)
-
-
-def _search_part(instance: Instance, part: _Part, options: NativeOptions) -> EngineResult:
-    """Search the leaks of a part above its bound."""
-    return search(_of(instance, part), part.label, options, floor=part.bound, decide=True)
 
 
 def _prove_part(
@@ -175,13 +168,11 @@ def _refute_part(served: Access, part: _Part, witness: Witness) -> Decided | Non
 
 
 def _notes(served: Access, epsilon: float) -> Iterator[str]:
-    thresholds = served.bounds.thresholds
-    listed = ", ".join(bound(float(each), up=True) for each in thresholds[:_LISTED])
-    more = ", ..." if len(thresholds) > _LISTED else ""
+    bounds = (bound(each, up=True) for each in served.bounds.thresholds.tolist())
     yield (
         f"{served.folder}: a guard with --epsilon {epsilon:g} or less noises every leak of "
-        f"{len(served.instance.family):,} members; above {listed}{more} (by label) no member is "
-        "evaluated"
+        f"{len(served.instance.family):,} members; above {first_few(bounds, _LISTED)} (by "
+        "label) no member is evaluated"
     )
     drawn = memory_epsilon(served.folder)
     if drawn is not None and drawn != epsilon:

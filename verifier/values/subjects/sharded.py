@@ -138,20 +138,14 @@ def unlearns(given: Arguments) -> Decided:
     if given["updates"] == "oblivious":
         note = "updates that depend on no answer are unlearned with alpha = beta = gamma = 0"
         shards = _retraining_note(settings, None)
-        given.tell(
-            _claim_numbers(given) | {"alpha_shown": 0.0, "beta_shown": 0.0, "gamma_shown": 0.0}
-        )
+        asked = {name: given.number(name) for name in ("alpha", "beta", "gamma")}
+        given.tell(asked | {f"{name}_shown": 0.0 for name in asked})
         return Decided("proved", note=f"{note} (Lemma 5.1)\n{shards}\n{_SHARDS}\n{_KEYED}")
     if beta >= 1 or gamma >= 1:
         return Decided("proved", note="with beta or gamma of 1 the claim holds for any service")
     if not settings.private:
         return _decide_by_attack(given, settings)
     return _decide_by_accounting(given, settings, beta, gamma)
-
-
-def _claim_numbers(given: Arguments) -> dict[str, float]:
-    """Return alpha, beta and gamma of a claim."""
-    return {name: given.number(name) for name in ("alpha", "beta", "gamma")}
 
 
 def _decide_by_accounting(

@@ -30,10 +30,7 @@ def attack_with(
     counted: Counted, point: int, poisoned: Counts, target: int | None = None,
     votes: Votes | None = None,
 ) -> Attack | None:  # fmt: skip
-    """Return what poisoned units change, by a recount; None if they do not change the answer.
-
-    With a target, they make it the answer; with votes, these are what members are made to vote.
-    """
+    """Return what poisoned units change, by a recount (of ``votes`` if given); None if nothing."""
     before, ballot = int(counted.answers[point]), counted.ballots.votes[point]
     family = np.repeat(np.arange(len(counted.sizes)), counted.sizes)
     edits = int(np.bincount(family[poisoned]).max(initial=0))

@@ -13,6 +13,7 @@ from leaveout.verifier.amounts import count_noun
 from leaveout.verifier.values.votes.attacks import Attack
 from leaveout.verifier.values.votes.targets import Toward
 from leaveout.verifier.values.votes.vote import Cost, Radii, Vote, label_with_name
+from leaveout.written import first_few
 
 _MOST_POINTS = 200
 """Of a curve."""
@@ -107,7 +108,7 @@ def collective_evidence(vote: Vote, counted: Bools, attack: CollectiveBounds) ->
         words += f"{'; ' if words else ''}poisoning {_hit(vote, attack.units)} "
         # Thresholds of single points do not say that one change of a part does it at all of them.
         words += "may lose" if vote.scheme.priced else "loses"
-        words += f" {points}: {_some(attack.lost)}"
+        words += f" {points}: {first_few(attack.lost, _LISTED)}"
         if vote.scheme.priced:
             words += ", as far as thresholds of single points show"
     return Evidence(words, {"poisoned": attack.units, "lost": attack.lost})
@@ -160,15 +161,8 @@ def _attack(vote: Vote, attack: Attack) -> str:
 def _hit(vote: Vote, units: tuple[int, ...]) -> str:
     again = [f"{unit} ({units.count(unit)} times)" for unit in dict.fromkeys(units)]
     if len(again) < len(units):
-        return f"part{'s' * (len(again) != 1)} {', '.join(again[:_LISTED])}" + (
-            ", ..." if len(again) > _LISTED else ""
-        )
-    return f"{vote.unit}{'s' * (len(units) != 1)} {_some(units)}"
-
-
-def _some(numbers: tuple[int, ...]) -> str:
-    more = ", ..." if len(numbers) > _LISTED else ""
-    return ", ".join(map(str, numbers[:_LISTED])) + more
+        return f"part{'s' * (len(again) != 1)} {first_few(again, _LISTED)}"
+    return f"{vote.unit}{'s' * (len(units) != 1)} {first_few(units, _LISTED)}"
 
 
 def _facts(attack: Attack) -> dict[str, int | tuple[int, ...]]:

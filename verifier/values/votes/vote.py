@@ -26,6 +26,7 @@ from leaveout.names import hint
 from leaveout.solvers import CanSolve
 from leaveout.specs.deciders import Arguments
 from leaveout.verifier.values.votes.attacks import Attack, attack_with
+from leaveout.written import first_few
 
 Wide: TypeAlias = NDArray[np.int64]
 
@@ -283,7 +284,11 @@ def label_asked(given: Arguments, name: str, ballots: Ballots) -> int | None:
     if isinstance(value, str):
         if value in names:
             return names.index(value)
-        known = f"its labels are {_some(names)}" if names else "its labels have numbers only"
+        known = (
+            f"its labels are {first_few(names, _LISTED)}"
+            if names
+            else "its labels have numbers only"
+        )
         near = hint(value, names) if names else f": 0 to {ballots.labels - 1}"
         raise BallotError(f'{ballots.source} has no label "{value}"{near}; {known}')
     number = given.number(name)
@@ -313,7 +318,7 @@ def counted_points(given: Arguments, ballots: Ballots) -> NDArray[np.bool_]:
         raise BallotError(
             f"{ballots.source}: no test point has the true label "
             f"{label_with_name(ballots, label)}, so there is no share of them; there are test "
-            f"points with {_some(tuple(there))}"
+            f"points with {first_few(there, _LISTED)}"
         )
     return counted
 
@@ -328,8 +333,3 @@ def label_with_name(ballots: Ballots, label: int) -> str:
     """Return a label by number and name, as in ``1 (yes)``."""
     name = name_of(ballots, label)
     return f"{label} ({name})" if name and name != str(label) else str(label)
-
-
-def _some(names: tuple[str, ...]) -> str:
-    more = ", ..." if len(names) > _LISTED else ""
-    return ", ".join(names[:_LISTED]) + more
