@@ -47,7 +47,7 @@ class Receipt:
         At least the Euclidean distance of the coefficients from those of a model trained on the
         rows left, and what any score differs by; both 0 where the two are equal bit for bit.
     model, before, previous : str
-        `salt_digest` digest of the model, that of the receipt before, and its file's SHA-256.
+        `salt_digest` of the model, that of the receipt before, and its file's SHA-256.
     """
 
     format: Literal["leaveout receipt 2"]
@@ -94,10 +94,11 @@ def commitment(name: str, opening: str) -> str:
 
 def read_line(content: bytes) -> Line:
     """Read a receipt, signed or not; raise ValueError if it is none."""
-    raw, keys = parse(content), ()
+    raw = parse(content)
+    keys: tuple[str, ...] = ()
     if isinstance(raw, dict) and "payload" in raw:
-        keys, content_ = _payload_of(raw)
-        receipt = decode(content_, Receipt)
+        keys, payload = _payload_of(raw)
+        receipt = decode(payload, Receipt)
     else:
         receipt = convert(raw, Receipt)
     digests = (*receipt.removed, receipt.model, *filter(None, (receipt.before, receipt.previous)))

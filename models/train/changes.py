@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
 from leaveout.files import read_whole
+from leaveout.kernel.receipts import Receipt
 from leaveout.models.reading import FURTHER, read_table
 from leaveout.models.table import Table
 from leaveout.models.train.data import refuse_empty_cells, row_ids
 from leaveout.models.train.encoding import is_missing_value
 from leaveout.models.train.folder import SEED, ModelFolder, new_request, open_for_change
-from leaveout.models.train.receipts import Receipt, Sign, openings
+from leaveout.models.train.receipts import Sign, openings
 from leaveout.written import first_few
 
 _SHOWN = 3

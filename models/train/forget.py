@@ -93,7 +93,7 @@ def _forget(directory: Path, asked: tuple[str, ...], request: bytes, sign: Sign 
                 f"{directory}: no {FAMILY}, so no member takes the network's place; train it again "
                 "without the row"
             )
-        return _done(directory, asked, receipts, seed, is_finished=True)
+        return _report(directory, asked, receipts, seed, is_finished=True)
     held = read_whole(path, MODEL)
     family = load_family(directory / FAMILY, network_from_bytes(held, str(path)))
     member, left = _member_without(directory, family, asked)
@@ -109,7 +109,7 @@ def _forget(directory: Path, asked: tuple[str, ...], request: bytes, sign: Sign 
             (staged / name).touch(OWNER_ONLY if name == REQUEST else 0o666)
             (staged / name).write_bytes(content)
         commit(staged, directory, _OF_MEMBERS)
-    return _done(directory, asked, receipts, seed, is_finished=False)
+    return _report(directory, asked, receipts, seed, is_finished=False)
 
 
 def _member_without(directory: Path, family: Family, asked: Sequence[str]) -> tuple[int, int]:
@@ -142,7 +142,7 @@ def _seed_of(directory: Path, request: bytes) -> bytes | None:
     return found[:SEED] if found == new_request(found[:SEED], request) else None
 
 
-def _done(
+def _report(
     directory: Path, asked: tuple[str, ...], receipts: Receipts, seed: bytes, *, is_finished: bool
 ) -> Deletion:
     assert receipts.last is not None

@@ -295,34 +295,32 @@ def _evenly(function: Callable[..., Tensor], *given: Tensor) -> Tensor:
         return function(*parts)[:count].view(shape)
 
 
-def _bend(name: str, z: Tensor) -> Tensor:
+def _activate(name: str, z: Tensor) -> Tensor:
     """Return a smooth activation of values."""
     import torch
 
     function = torch.nn.functional
-    return _evenly(
-        {
-            "tanh": torch.tanh, "sigmoid": torch.sigmoid, "gelu": function.gelu,
-            "silu": function.silu, "softplus": function.softplus, "elu": function.elu,
-        }[name], z,
-    )  # fmt: skip
+    known: dict[str, Callable[..., Tensor]] = {
+        "tanh": torch.tanh, "sigmoid": torch.sigmoid, "gelu": function.gelu,
+        "silu": function.silu, "softplus": function.softplus, "elu": function.elu,
+    }  # fmt: skip
+    return _evenly(known[name], z)
 
 
-def _unbend(name: str, gradient: Tensor, z: Tensor) -> Tensor:
+def _pull_back(name: str, gradient: Tensor, z: Tensor) -> Tensor:
     """Return a gradient in values before a smooth activation."""
     import torch
 
     aten = torch.ops.aten
-    return _evenly(
-        {
-            "tanh": lambda g, z: aten.tanh_backward(g, torch.tanh(z)),
-            "sigmoid": lambda g, z: aten.sigmoid_backward(g, torch.sigmoid(z)),
-            "gelu": aten.gelu_backward,
-            "silu": aten.silu_backward,
-            "softplus": lambda g, z: aten.softplus_backward(g, z, 1, 20),
-            "elu": lambda g, z: aten.elu_backward(g, 1, 1, 1, False, z),
-        }[name], gradient, z,
-    )  # fmt: skip
+    known: dict[str, Callable[..., Tensor]] = {
+        "tanh": lambda g, z: aten.tanh_backward(g, torch.tanh(z)),
+        "sigmoid": lambda g, z: aten.sigmoid_backward(g, torch.sigmoid(z)),
+        "gelu": aten.gelu_backward,
+        "silu": aten.silu_backward,
+        "softplus": lambda g, z: aten.softplus_backward(g, z, 1, 20),
+        "elu": lambda g, z: aten.elu_backward(g, 1, 1, 1, False, z),
+    }
+    return _evenly(known[name], gradient, z)
 
 
 @dataclass(frozen=True, eq=False)
@@ -539,7 +537,7 @@ class Stack:
             following, target = self._layers[index + 1], buffers.inputs[index + 1]
             real = value[:, : layer.outputs]
             name = self._recipe.activation
-            bent = None if name == "relu" else _bend(name, real)
+            bent = None if name == "relu" else _activate(name, real)
             if isinstance(following, Conv):
                 hidden = self._by_position(real.clamp_min(0) if bent is None else bent, layer)
                 if batch.masks:
@@ -612,7 +610,7 @@ class Stack:
                 else:
                     real = target[:, : below.outputs]
                     z = before[:, : below.outputs]
-                    real.copy_(_unbend(self._recipe.activation, real, z))
+                    real.copy_(_pull_back(self._recipe.activation, real, z))
                     target[:, below.outputs :] = 0
             self._stepper.step(index, gradient, buffers.inputs[index])
 

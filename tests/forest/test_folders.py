@@ -25,6 +25,7 @@ from leaveout.models.forest.folders import (
 from leaveout.models.forest.folders.training import read_forest_data
 from leaveout.models.train import CategoryColumn
 from leaveout.models.train.folder import open_for_change
+from leaveout.models.train.receipts import RECEIPTS, SALT
 from leaveout.specs import parse
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.resolve_names import read_spec
@@ -200,7 +201,7 @@ def test_what_cannot_be_written_leaves_the_folder_as_it_was(tmp_path, monkeypatc
         delete_rows(folder, ["P-3"])
     assert str(told.value) == snapshot
     assert contents(folder) == before
-    assert sorted(each.name for each in folder.iterdir()) == sorted(FILES)
+    assert sorted(each.name for each in folder.iterdir()) == sorted([*FILES, RECEIPTS, SALT])
 
 
 def test_two_programs_do_not_change_a_folder_at_once(tmp_path, snapshot):
@@ -215,14 +216,14 @@ def test_what_was_made_of_the_forest_before_is_removed(tmp_path):
     folder = train(tmp_path)
     (folder / "family.npz").write_bytes(b"all deletions")
     delete_rows(folder, ["P-3"])
-    assert sorted(each.name for each in folder.iterdir()) == sorted(FILES)
+    assert sorted(each.name for each in folder.iterdir()) == sorted([*FILES, RECEIPTS, SALT])
 
 
 def test_what_a_killed_program_left_half_written_is_removed(tmp_path):
     folder = train(tmp_path)
     (folder / PARTIALS.replace("*", "abc")).write_bytes(b"a row")
     delete_rows(folder, ["P-3"])
-    assert sorted(each.name for each in folder.iterdir()) == sorted(FILES)
+    assert sorted(each.name for each in folder.iterdir()) == sorted([*FILES, RECEIPTS, SALT])
 
 
 def test_a_specification_of_the_users_own_is_kept(tmp_path):

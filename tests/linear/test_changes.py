@@ -75,7 +75,7 @@ def test_a_changed_model_is_the_minimum_of_its_rows(seed, kind, data):
         assert np.array_equal(whole.model.weights, first.model.weights[order])
         # To the proved distances the first model, though its rows have another order.
         apart = np.linalg.norm(whole.model.coefficients - first.model.coefficients)
-        assert apart <= added.receipt.coefficients + first.receipt.coefficients
+        assert apart <= added.receipt.coefficients + first.receipts.last.coefficients
 
 
 def test_a_deletion_gives_the_member_without_the_row(tmp_path):

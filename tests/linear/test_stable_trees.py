@@ -137,5 +137,5 @@ def test_the_command(tmp_path, capsys):
     assert run([*words, "--penalty", "10", "--test-share", "0.2"]) == 0
     assert "96" in capsys.readouterr().out
     assert run(["forget", str(out), "7", "--check"]) == 0
-    assert "a fit from zero agrees" in capsys.readouterr().out
+    assert "training on the remaining rows agrees" in capsys.readouterr().out
     assert run(["forget", str(out), "5"]) != 0

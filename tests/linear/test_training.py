@@ -128,7 +128,7 @@ def test_the_same_table_gives_the_same_model(tmp_path):
     one, other = (trained(tmp_path, table(1, 30), name, splines=3) for name in ("one", "other"))
     for name in ("linear.npz", "linear.json", "linear.spec"):
         assert (one / name).read_bytes() == (other / name).read_bytes()
-    assert (one / "receipt.json").read_bytes() != (other / "receipt.json").read_bytes()
+    assert (one / "receipts.jsonl").read_bytes() != (other / "receipts.jsonl").read_bytes()
 
 
 def test_a_weight_of_two_is_a_row_that_is_there_twice(tmp_path):

@@ -94,7 +94,7 @@ def hinges(
     found = decisions(subject, data, person)
     counted = shares(found, [each.strip() for each in by.split(",") if each.strip()])
     if output is not None:
-        write_whole(output, _written(found, subject, names=names))
+        write_whole(output, _csv_of(found, subject, names=names))
     said = [("decisions", f"{len(found.labels):,}")]
     one = sum(len(each) == 1 for each in found.turned_by)
     several = int(found.hinge.sum()) - one
@@ -119,7 +119,7 @@ def hinges(
             typer.echo(f"note: {note}", err=True)
 
 
-def _written(found: Decisions, subject: Subject, *, names: bool) -> bytes:
+def _csv_of(found: Decisions, subject: Subject, *, names: bool) -> bytes:
     stream = io.StringIO()
     table = csv.writer(stream, lineterminator="\n")
     table.writerow(["row", "answer", "hinges_on", *(["who"] if names else [])])
