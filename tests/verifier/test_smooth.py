@@ -1,5 +1,8 @@
 """Claims about networks with smooth activations, from files to checked certificates."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import onnx
 import pytest
@@ -9,6 +12,7 @@ import leaveout
 from leaveout.bab import LucidOptions, search
 from leaveout.errors import SolverError
 from leaveout.models import load_network
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 
 from attacks.questions import instance_of
@@ -63,6 +67,29 @@ def test_bounds_hold_at_points_and_certificates_are_accepted(kind, tmp_path, cap
         assert result.upper - result.lower <= 0.02 * abs(result.upper)
     assert run(["check", str(certificate)]) == 0
     assert "accepted" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("seconds", [1.2, 2.0])
+def test_a_search_that_is_stopped_leaves_a_certificate_that_is_accepted(
+    seconds, tmp_path, monkeypatch
+):
+    """Of residual layers, whose first bounds the search must not take from elsewhere."""
+    monkeypatch.setattr("leaveout.verifier.points.proofs.shorten", lambda *_: True)
+    model = tmp_path / "n.onnx"
+    shutil.copy(Path(__file__).parent / "written" / "deep_gelu.onnx", model)
+    (tmp_path / "c.spec").write_text(
+        'let N = network("n.onnx")\n'
+        "find e: least b such that forall x in box(-1, 1):\n"
+        "    score(N, x, 0) - score(N, x, 1) <= b\n"
+    )
+    certificate = tmp_path / "c.cert"
+    (result,) = leaveout.verify(
+        tmp_path / "c.spec", time=seconds, workers=1, certificate=certificate
+    ).results
+    check(certificate)
+    points = np.random.default_rng(0).uniform(-1, 1, (20_000, 3)).astype(np.float32)
+    scores = load_network(model).runner().scores(points)
+    assert (scores[:, 0] - scores[:, 1]).max() <= result.upper
 
 
 @pytest.mark.parametrize("room", [1e-3, -1e-3])
