@@ -286,8 +286,8 @@ class CertificateTarget:
             if not shorten(self.path, files.get("network", []), files.get("family", []), deadline):
                 told = str(self.path) if self.folder is None else "the certificate"
                 self.notes.append(
-                    f"{told}: no time was left to check and shorten it; leaveout check still "
-                    "accepts it"
+                    f"{told}: no time was left to check and shorten it; leaveout check "
+                    "tells whether it is accepted"
                 )
         except RejectedError as error:
             self.notes.append(f"leaveout check will not accept the certificate: {error}")
