@@ -61,7 +61,9 @@ class Resolver:
     def __init__(self, spec: CheckedSpec, folder: Path) -> None:
         self._spec = spec
         self._folder = folder
-        self._loaded: dict[tuple[object, ...], Any] = {}  # by path, and what it is read with
+        self._loaded: dict[
+            tuple[object, ...], Any
+        ] = {}  # by function, path, and what it is read with
         self._first: dict[int, Network] = {}
         self.notes: list[str] = []
 
@@ -150,7 +152,7 @@ class Resolver:
     ) -> T:
         """Read the file of an expression, once with what is given."""
         path = self._path(node, function)
-        key = (path, *given)
+        key = (function, path, *given)
         if key not in self._loaded:
             try:
                 self._loaded[key] = read(path)
