@@ -49,7 +49,7 @@ def every_command_and_option_is_described(site):
     commands = dict(typer.main.get_command(app).commands)
     inner = {name: each for name, each in commands.items() if hasattr(each, "commands")}
     commands |= {f"{a}-{b}": each for a in inner for b, each in inner[a].commands.items()}
-    assert "forest-delete" in commands
+    assert "forest-add" in commands
     for name, command in commands.items():
         assert f'id="leaveout-{name}"' in page
         for option in command.params:
