@@ -46,7 +46,7 @@ def test_a_folder_that_changes_file_by_file_is_seen(monkeypatch):
 
 
 def test_a_command_that_does_not_know_itself_again_is_seen(monkeypatch):
-    monkeypatch.setattr(ForestFolder, "was_asked", lambda self, request: False)
+    monkeypatch.setattr(ForestFolder, "asked_before", lambda self, request: None)
     found = set(wrongs(40, how="process", between="read"))
     assert found & {"not finished", "another forest"}
 

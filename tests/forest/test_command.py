@@ -48,15 +48,15 @@ def test_it_trains_and_says_what_comes_next(table, tmp_path, capsys, snapshot):
 
 
 def test_it_deletes_and_adds(folder, table, tmp_path, capsys, snapshot):
-    assert run(["forest", "delete", str(folder), "P-3", "P-5", "--check"]) == 0
+    assert run(["forget", str(folder), "P-3", "P-5", "--check"]) == 0
     lines, _ = told(capsys)
-    assert lines["deleted"] == "P-3, P-5"
+    assert lines["forgotten"] == "P-3, P-5"
     assert lines["rows"] == "left       22"
     assert lines["equal"] == snapshot
     (tmp_path / "gone.csv").write_text("patient\nP-7\nP-8\n")
-    assert run(["forest", "delete", str(folder), "--from", str(tmp_path / "gone.csv")]) == 0
+    assert run(["forget", str(folder), "--from", str(tmp_path / "gone.csv")]) == 0
     lines, _ = told(capsys)
-    assert lines["deleted"] == "P-7, P-8"
+    assert lines["forgotten"] == "P-7, P-8"
     assert lines["equal"] == snapshot
     (tmp_path / "new.csv").write_text("".join(TABLE.splitlines(True)[i] for i in (0, 4, 6, 8, 9)))
     assert run(["forest", "add", str(folder), str(tmp_path / "new.csv")]) == 0
@@ -68,7 +68,7 @@ def test_it_deletes_and_adds(folder, table, tmp_path, capsys, snapshot):
 
 def test_a_specification_that_is_kept_is_told(folder, capsys, snapshot):
     (folder / "forest.spec").write_text("# mine\n")
-    assert run(["forest", "delete", str(folder), "P-3"]) == 0
+    assert run(["forget", str(folder), "P-3"]) == 0
     said = capsys.readouterr().err
     assert said == snapshot
 
@@ -77,7 +77,7 @@ def test_files_of_others_that_name_a_row_are_told(folder, capsys, snapshot):
     (folder / "results").mkdir()
     (folder / "results" / "r.json").write_text('{"row": "P-3"}')
     (folder / "other.json").write_text('{"rows": ["P-33", "XP-3", "P-3-b"]}')
-    assert run(["forest", "delete", str(folder), "P-3"]) == 0
+    assert run(["forget", str(folder), "P-3"]) == 0
     said = capsys.readouterr().err
     assert said == snapshot
 
@@ -85,10 +85,10 @@ def test_files_of_others_that_name_a_row_are_told(folder, capsys, snapshot):
 @pytest.mark.parametrize(
     "words",
     [
-        ["delete", "DIR"],
-        ["delete", "DIR", "P-77"],
-        ["delete", "nowhere", "P-3"],
-        ["delete", "DIR", "--from", "none.csv"],
+        ["forget", "DIR"],
+        ["forget", "DIR", "P-77"],
+        ["forget", "nowhere", "P-3"],
+        ["forget", "DIR", "--from", "none.csv"],
         ["add", "DIR", "none.csv"],
         ["train", "CSV", "-o", "new"],
         ["train", "CSV", "--label", "il", "-o", "new"],
@@ -98,13 +98,14 @@ def test_files_of_others_that_name_a_row_are_told(folder, capsys, snapshot):
         ["train", "CSV", *SMALL, "--unit", "age", "-o", "new"],
         ["train", "CSV", *SMALL, "--unit", "aeg=y", "-o", "new"],
         ["train", "none.csv", *SMALL, "-o", "new"],
-        ["delte"],
+        ["ad"],
     ],
 )
 def test_errors_are_one_line(folder, table, tmp_path, capsys, monkeypatch, words, snapshot):
     monkeypatch.chdir(tmp_path)
     names = {"DIR": str(folder), "CSV": str(table)}
-    assert run(["forest", *(names.get(word, word) for word in words)]) == 2
+    command = [] if words[0] == "forget" else ["forest"]
+    assert run([*command, *(names.get(word, word) for word in words)]) == 2
     told = capsys.readouterr()
     assert told.err == snapshot
     assert told.err.count("\n") == 1
@@ -112,7 +113,7 @@ def test_errors_are_one_line(folder, table, tmp_path, capsys, monkeypatch, words
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize("words", [[], ["train"], ["delete"], ["add"]])
+@pytest.mark.parametrize("words", [[], ["train"], ["add"]])
 def test_help_teaches(words, capsys):
     assert run(["forest", *words, "--help"]) == 0
     long = capsys.readouterr().out

@@ -213,11 +213,11 @@ def test_a_bound_that_no_confidence_exceeds_says_nothing(tmp_path, capsys):
 
 
 def test_a_person_is_deleted_and_added(clinic, tmp_path, capsys, snapshot):
-    assert run(["forest", "delete", str(clinic), "3"]) == 2
+    assert run(["forget", str(clinic), "3"]) == 2
     assert capsys.readouterr().err == snapshot
     (tmp_path / "gone.csv").write_text("patient,visit\nP1,1\nP1,2\n")
-    assert run(["forest", "delete", str(clinic), "--from", str(tmp_path / "gone.csv")]) == 0
-    assert run(["forest", "delete", str(clinic), "P3", "--check"]) == 0
+    assert run(["forget", str(clinic), "--from", str(tmp_path / "gone.csv")]) == 0
+    assert run(["forget", str(clinic), "P3", "--check"]) == 0
     assert "bit for bit" in capsys.readouterr().out
     assert not any(b"P3" in path.read_bytes() for path in clinic.iterdir())
     (tmp_path / "more.csv").write_text("ill,age,patient\nno,30,P1\nyes,40,P2\nyes,41,P1\n")
@@ -269,8 +269,8 @@ def test_rows_without_a_label_are_left_out_and_the_others_keep_their_numbers(tmp
     held = DareForestClassifier.load(tmp_path / "f" / "forest.npz")
     assert held.rows_.tolist() == [0, 1, 3, 4, 6, 7, 8, 9, 10, 11]
     assert held.ensemble().X[:, 0].tolist() == held.rows_.tolist()
-    assert run(["forest", "delete", str(tmp_path / "f"), "5"]) == 2
-    assert run(["forest", "delete", str(tmp_path / "f"), "6", "--check"]) == 0
+    assert run(["forget", str(tmp_path / "f"), "5"]) == 2
+    assert run(["forget", str(tmp_path / "f"), "6", "--check"]) == 0
     (tmp_path / "more.csv").write_text("a,ill\n3,n\n")
     assert run(["forest", "add", str(tmp_path / "f"), str(tmp_path / "more.csv")]) == 0
     assert DareForestClassifier.load(tmp_path / "f" / "forest.npz").rows_[-1] == 12

@@ -40,8 +40,8 @@ def test_no_option_of_any_command_is_h():
         ("leaveout verify --certif", {"--certificate"}),
         ("leaveout vnnlib --net", {"--network"}),
         ("leaveout nothing", set()),
-        ("leaveout forest de", {"delete"}),
-        ("leaveout forest delete --ch", {"--check"}),
+        ("leaveout forg", {"forget"}),
+        ("leaveout forget --ch", {"--check"}),
     ],
 )
 def test_words_are_completed(words, found, capsys, monkeypatch):

@@ -76,7 +76,7 @@ def test_what_forests_and_their_guards_write(tmp_path, capsys):
         guarded
     )
     assert set(guarded.values()) == {0o600}
-    assert run(["forest", "delete", str(folder), "P-3"]) == 0
+    assert run(["forget", str(folder), "P-3"]) == 0
     assert run(["forest", "add", str(folder), str(new)]) == 0
     assert run(["guard", str(folder), "--epsilon", "1", str(table)]) == 0
     assert set(modes(folder).values()) == {0o600}

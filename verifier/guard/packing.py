@@ -22,7 +22,7 @@ Curves = tuple[NDArray[np.int8], Floats, Floats]
 """By value, the kind of its activation (0 for a ReLU); knots of all kinds; data by kind:
 `curve_tables.tables`, then the steepest slope and the largest second derivative."""
 
-_FLOOR, STEEPEST, CURVATURE = 5, 6, 7
+_FLOOR, STEEPEST, CURVATURE = 5, -2, -1
 """Columns of the data."""
 
 STRAIGHT: Curves = (np.zeros(0, np.int8), np.zeros((1, 1, 2)), np.zeros((1, 1)))
