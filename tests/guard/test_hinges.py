@@ -71,6 +71,12 @@ def test_what_is_printed_and_written(tmp_path, capsys):
         inside = np.array([own == ward for own in wards])
         assert (each.count, each.hinging) == (inside.sum(), found.hinge[inside].sum())
         assert each.low <= each.hinging / each.count <= each.high
+    # Nothing is overwritten, least of all the decisions.
+    held = source.read_bytes()
+    for target in (out, source):
+        assert run([*words[:5], "-o", str(target)]) == 2
+        assert "exists; name a new file" in capsys.readouterr().err
+    assert source.read_bytes() == held
     assert run([*words[:3]]) == 0
     assert "who" not in capsys.readouterr().out
 

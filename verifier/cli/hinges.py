@@ -83,6 +83,7 @@ def hinges(
 
     Exit status: 0 whatever hinges, 2 bad input.
     """
+    from leaveout.errors import GuardError
     from leaveout.files import write_whole
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.guard.hinges import decisions, shares
@@ -90,6 +91,8 @@ def hinges(
 
     if names and output is None:
         raise typer.BadParameter("--names is about the file; name it with -o")
+    if output is not None and output.exists():
+        raise GuardError(f"-o {output}: exists; name a new file")
     subject = load_subject(folder, adopt=adopt)
     found = decisions(subject, data, person)
     counted = shares(found, [each.strip() for each in by.split(",") if each.strip()])
