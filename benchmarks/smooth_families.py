@@ -70,6 +70,7 @@ def measure(given: argparse.Namespace, table: Path, kind: str, folder: Path) -> 
     for label, result in enumerate(found.results):
         print(
             f"{kind:8} label {label}: {result.lower:.4f} to {result.upper:.4f}, "
+            f"ratio {result.upper / result.lower if result.lower else np.inf:.3f}, "
             f"shown {shown[label]:.4f}, {result.verdict}",
             flush=True,
         )

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from .records import convert, decode, encode, parse
+from .records import convert, decode, parse
 from .refusal import Rejected
 
 PAYLOAD_TYPE = "application/vnd.leaveout.receipt+json"
@@ -39,8 +39,10 @@ class Receipt:
         ``change``: rows left and others came.
     time : str
         UTC, ISO 8601.
+    unit : str
+        What is counted: rows, or groups of them that leave together.
     rows, left : int
-        How many rows the change was about, and how many the model then held.
+        How many the change was about, and how many the model then held.
     removed : tuple of str
         Of each row, or group of them, that was forgotten: see `commitment`.
     coefficients, scores : float
@@ -54,6 +56,7 @@ class Receipt:
     number: int
     action: Literal["train", "forget", "add", "change"]
     time: str
+    unit: Literal["row", "group"]
     rows: int
     left: int
     removed: tuple[str, ...]
@@ -153,10 +156,10 @@ def _break(own: Receipt, last: Line | None) -> str:
         "it is earlier than the one before": before is None or own.time >= before.time,
         "its numbers of rows do not add up": min(own.rows, own.left) >= 0
         and (change is None or before is None or own.left == before.left + change),
+        "it counts something else": before is None or own.unit == before.unit,
         "rows were trained on twice": own.action != "train" or before is None,
-        "it does not say which rows": units > 0
-        if own.action == "forget"
-        else not units or own.action == "change",
+        "it does not say which rows": own.action == "change"
+        or (units > 0) == (own.action == "forget"),
         "it names more rows than it is about": units <= own.rows,
     }
     return next((why for why, holds in tests.items() if not holds), "")
@@ -183,8 +186,3 @@ def check_claim(lines: tuple[Line, ...], own: bytes, openings: Mapping[str, str]
         if not kept.receipt.removes(name, opening):
             raise Rejected(f"the receipt is not about the row {name!r}")
     return kept.receipt
-
-
-def line_of(receipt: Receipt) -> bytes:
-    """Return a receipt as an unsigned line, without its end."""
-    return encode(receipt)

@@ -346,10 +346,7 @@ def refuse_scores(votes: Votes, scores: Scores, source: str) -> None:
 
 
 def _prefer(scores: Scores, rows: Any, one: Any, other: Any) -> Flags:
-    """Return which members prefer a label to another at some points, shape (points, members).
-
-    On a tie it is the smaller label.
-    """
+    """Return which members prefer a label (on a tie the smaller), shape (points, members)."""
     first, second = scores[rows, :, one], scores[rows, :, other]
     before = np.reshape(one < other, (-1, 1))
     flags: Flags = np.where(before, first >= second, first > second)

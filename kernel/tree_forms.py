@@ -464,7 +464,7 @@ class _Walk:
         for k, form in enumerate(self.forms):
             used = [self.claim.applications[a][0] for a, *_ in form.scores]
             if form.features or not all(
-                e.ordered and (k < self.goals or e.tie == 0.0) for e in used
+                e.is_exact and (k < self.goals or e.tie == 0.0) for e in used
             ):
                 continue
             most = Fraction(form.constant)

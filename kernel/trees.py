@@ -180,6 +180,11 @@ class Ensemble:
         found: Floats = self.most / self.divisor * (steps / (1.0 - steps)) * (1.0 + 2.0**-30)
         return found + tiny + self.slack
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether the library's scores are those computed here, bit for bit."""
+        return self.ordered and self.slack == 0.0
+
     def adds_as(self, other: Ensemble, score: int) -> bool:
         """Return whether a score is summed as another's: rising with the values of trees.
 
@@ -187,7 +192,7 @@ class Ensemble:
         value is above that of its counterpart, neither is the score as computed.
         """
         return (
-            self.ordered and other.ordered and self.trees == other.trees
+            self.is_exact and other.is_exact and self.trees == other.trees
             and (self.single, self.divisor) == (other.single, other.divisor)
             and bool(self.base[score] == other.base[score])
         )  # fmt: skip

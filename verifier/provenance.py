@@ -114,7 +114,7 @@ def _linear(path: Path, called: str) -> Iterator[NamedFile]:
 
 def _guard(path: Path, called: str) -> Iterator[NamedFile]:
     # The guard's libraries are loaded once there is one.
-    from leaveout.verifier.guard.access import BOUNDS
+    from leaveout.models.train.export import BOUNDS
 
     yield from _network(path / NETWORK, called)
     yield NamedFile(path / FAMILY, "family", called)

@@ -124,8 +124,12 @@ class Claims:
         space = make_space(joint.first, joint.members, joint.box, self.clusters)
         root, starts = space.root, space.layout.starts
         # Lines of smooth neurons differ there, and a certificate could not say why they hold.
-        known = () if joint.first.is_smooth else self.claim.errors.bounds
-        for place, own in zip(joint.places, known, strict=False):
+        known = (
+            []
+            if joint.first.is_smooth
+            else zip(joint.places, self.claim.errors.bounds, strict=True)
+        )
+        for place, own in known:
             for k, start in enumerate(() if place.second else place.hidden):
                 at = slice(starts[k] + start, starts[k] + start + len(own[k].lower))
                 root[0, at] = np.maximum(root[0, at], own[k].lower)

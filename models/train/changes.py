@@ -264,8 +264,14 @@ def write_changed(
     changed = replace(
         folder,
         columns=folder.columns.restrict_to_rows(held.names, held.X),
-        receipts=replace(folder.receipts, sign=sign).then(
-            action, rows, len(held.names), folder.digest, folder.distances(), openings(seed, gone)
+        receipts=folder.receipts.then(
+            action,
+            rows,
+            len(held.names),
+            folder.digest,
+            folder.distances(),
+            openings(seed, gone),
+            sign,
         ),
     )
     asked = new_request(seed, request) if request else b""

@@ -100,6 +100,7 @@ def _refinements(encoding: Encoding) -> tuple[list[tuple[str, str, str]], list[s
 
 NETWORK = "full.onnx"
 SPEC = "idp.spec"
+BOUNDS = "bounds.npz"
 
 _OPSET = 17
 _IR_VERSION = 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -237,12 +237,7 @@ class ModelFolder(ABC):
     def asked_before(self, request: bytes) -> bytes | None:
         """Return the seed of the last change if it was this request, left unacknowledged."""
         with _refuse_os_errors(self.subject, self.directory, "read"):
-            try:
-                found = read_whole(self.directory / REQUEST, SETTINGS)
-            except FileNotFoundError:
-                return None
-        seed = found[:SEED]
-        return seed if found == new_request(seed, request) else None
+            return seed_of(self.directory, request)
 
     def acknowledge(self) -> None:
         """Forget the last request once its result was reported."""
@@ -261,16 +256,23 @@ def put_model(
 ) -> None:
     """Write a model and other files into its folder atomically; the caller locks it."""
     gone = {REQUEST, *(() if is_new else (_OF_ROWS, _EARLIER))} - set(files)
-    with _refuse_os_errors(subject, directory, "written"), partial_folder(directory) as staged:
-        for name, content in files.items():
-            (staged / name).touch(OWNER_ONLY if name == REQUEST else 0o666)
-            (staged / name).write_bytes(content)
+    with _refuse_os_errors(subject, directory, "written"), new_files(directory, files, gone) as new:
         try:
-            save(staged / subject.model)
+            save(new / subject.model)
         except LeaveoutError as error:
             # The user knows of no such folder.
-            raise subject.error(str(error).replace(str(staged), str(directory))) from None
-        commit(staged, directory, gone)
+            raise subject.error(str(error).replace(str(new), str(directory))) from None
+
+
+@contextmanager
+def new_files(directory: Path, files: Mapping[str, bytes], gone: Iterable[str]) -> Iterator[Path]:
+    """Write files, and what is put into the folder yielded, all at once; delete others."""
+    with partial_folder(directory) as new:
+        for name, content in files.items():
+            (new / name).touch(OWNER_ONLY if name == REQUEST else 0o666)
+            (new / name).write_bytes(content)
+        yield new
+        commit(new, directory, gone)
 
 
 F = TypeVar("F", bound=ModelFolder)
@@ -306,6 +308,15 @@ def _refuse_os_errors(subject: Subject, directory: Path, what: str) -> Iterator[
         raise
     except OSError as error:
         raise subject.error(f"{directory}: cannot be {what}: {error.strerror or error}") from None
+
+
+def seed_of(directory: Path, request: bytes) -> bytes | None:
+    """Return the seed of a folder's last change if it was this request."""
+    try:
+        found = read_whole(directory / REQUEST, SETTINGS)
+    except FileNotFoundError:
+        return None
+    return found[:SEED] if found == new_request(found[:SEED], request) else None
 
 
 def new_request(seed: bytes, request: bytes) -> bytes:

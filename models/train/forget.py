@@ -13,11 +13,7 @@ import onnx
 from leaveout.errors import TrainingError
 from leaveout.files import (
     MODEL,
-    OWNER_ONLY,
-    SETTINGS,
-    commit,
     hold_folder,
-    partial_folder,
     read_whole,
     why_unread,
 )
@@ -26,12 +22,11 @@ from leaveout.models.family_load import load_family
 from leaveout.models.onnx.file import network_from_bytes
 from leaveout.models.replay import with_parameters
 from leaveout.models.train.changes import Deletion, new_seed
-from leaveout.models.train.export import NETWORK, SPEC
-from leaveout.models.train.folder import REQUEST, SEED, new_request
+from leaveout.models.train.export import BOUNDS, NETWORK, SPEC
+from leaveout.models.train.folder import REQUEST, new_files, new_request, seed_of
 from leaveout.models.train.receipts import RECEIPTS, Receipts, Sign, openings
 
-_BOUNDS = "bounds.npz"
-_OF_MEMBERS = (FAMILY, SPEC, _BOUNDS)
+_OF_MEMBERS = (FAMILY, SPEC, BOUNDS)
 """What is made of the members, who all but one learnt from the row."""
 
 
@@ -87,7 +82,7 @@ def forget_member(
 def _forget(directory: Path, asked: tuple[str, ...], request: bytes, sign: Sign | None) -> Deletion:
     receipts, path = receipts_of(directory), directory / NETWORK
     if not (directory / FAMILY).exists():
-        seed = _seed_of(directory, request)
+        seed = seed_of(directory, request)
         if seed is None or receipts.last is None:
             raise TrainingError(
                 f"{directory}: no {FAMILY}, so no member takes the network's place; train it again "
@@ -100,15 +95,14 @@ def _forget(directory: Path, asked: tuple[str, ...], request: bytes, sign: Sign 
     own = {name: value[0] for name, value in family.take([member]).items()}
     raw = with_parameters(onnx.load_from_string(held), own).SerializeToString()
     seed, digest = new_seed(), hashlib.sha256(raw).hexdigest()
-    receipts = Receipts(receipts.lines, receipts.salt, sign=sign).then(
-        "forget", 1, left, digest, (0.0, 0.0), openings(seed, asked)
+    facts = family.manifest.data
+    unit = "group" if facts is not None and facts.group else "row"
+    receipts = receipts.then(
+        "forget", 1, left, digest, (0.0, 0.0), openings(seed, asked), sign, unit
     )
     files = {NETWORK: raw, REQUEST: new_request(seed, request), **receipts.files()}
-    with partial_folder(directory) as staged:
-        for name, content in files.items():
-            (staged / name).touch(OWNER_ONLY if name == REQUEST else 0o666)
-            (staged / name).write_bytes(content)
-        commit(staged, directory, _OF_MEMBERS)
+    with new_files(directory, files, _OF_MEMBERS):
+        pass
     return _report(directory, asked, receipts, seed, is_finished=False)
 
 
@@ -131,15 +125,6 @@ def _member_without(directory: Path, family: Family, asked: Sequence[str]) -> tu
         )
     rows = len(family) if facts is None else facts.rows
     return int(found[0]), rows - 1
-
-
-def _seed_of(directory: Path, request: bytes) -> bytes | None:
-    """Return the seed of the last change if it was this request."""
-    try:
-        found = read_whole(directory / REQUEST, SETTINGS)
-    except FileNotFoundError:
-        return None
-    return found[:SEED] if found == new_request(found[:SEED], request) else None
 
 
 def _report(

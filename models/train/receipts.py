@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from leaveout.errors import LeaveoutError
-from leaveout.files import MODEL, SETTINGS, read_whole, why_unread
+from leaveout.files import MODEL, SETTINGS, read_whole, refuse_unread
 from leaveout.kernel.receipts import (
     Line,
     Receipt,
     check_chain,
     commitment,
-    line_of,
     read_line,
     salt_digest,
 )
+from leaveout.kernel.records import encode
 from leaveout.kernel.refusal import Rejected
 
 RECEIPTS, SALT = "receipts.jsonl", "receipts.salt"
@@ -35,28 +36,22 @@ class Receipts:
 
     lines: tuple[Line, ...] = ()
     salt: str = ""
-    sign: Sign | None = field(default=None, kw_only=True)
 
     @staticmethod
     def read(directory: Path, digest: Callable[[], str], error: type[LeaveoutError]) -> Receipts:
         """Read the receipts of the model with a digest; none if there are none."""
-        path = directory / RECEIPTS
+        path, beside = directory / RECEIPTS, directory / SALT
+        if not (os.path.lexists(path) or os.path.lexists(beside)):
+            return Receipts()
+        cure = f"put back the right file, or remove {RECEIPTS} and {SALT}, which ends the chain"
+        with refuse_unread(lambda said: error(f"{said}; {cure}"), path):
+            text = read_whole(path, MODEL)
+        with refuse_unread(lambda said: error(f"{said}; {cure}"), beside):
+            salt = read_whole(beside, SETTINGS).decode("ascii", "replace").strip()
         try:
-            text, salt = read_whole(path, MODEL), read_whole(directory / SALT, SETTINGS).decode()
-        except FileNotFoundError:
-            if not path.exists():
-                return Receipts()
-            text, salt = b"", ""
-        except (OSError, UnicodeDecodeError) as failed:
-            said = why_unread(failed) if isinstance(failed, OSError) else str(failed)
-            raise error(f"{path}: {said}") from None
-        try:
-            return Receipts(check_chain(text, salt.strip(), digest()), salt.strip())
+            return Receipts(check_chain(text, salt, digest()), salt)
         except Rejected as wrong:
-            raise error(
-                f"{path}: {wrong}; put back the right file, or remove it and {SALT}, which ends "
-                "the chain"
-            ) from None
+            raise error(f"{path}: {wrong}; {cure}") from None
 
     @property
     def last(self) -> Receipt | None:
@@ -65,7 +60,7 @@ class Receipts:
 
     def then(
         self, action: str, rows: int, left: int, digest: str, distances: tuple[float, float],
-        gone: Mapping[str, str],
+        gone: Mapping[str, str], sign: Sign | None = None, unit: str = "row",
     ) -> Receipts:  # fmt: skip
         """Return the receipts after a change that ends now; ``gone``: openings of names."""
         salt, last = secrets.token_hex(32), self.last
@@ -76,6 +71,7 @@ class Receipts:
             action=action,  # type: ignore[arg-type]
             # Clocks are set back; receipts still follow one another.
             time=now if last is None else max(now, last.time),
+            unit=unit,  # type: ignore[arg-type]
             rows=rows,
             left=left,
             removed=tuple(commitment(name, opening) for name, opening in gone.items()),
@@ -85,9 +81,9 @@ class Receipts:
             before="" if last is None else last.model,
             previous="" if last is None else self.lines[-1].digest,
         )
-        content = line_of(receipt)
-        line = read_line(content if self.sign is None else self.sign(content))
-        return Receipts((*self.lines, line), salt, sign=self.sign)
+        content = encode(receipt)
+        line = read_line(content if sign is None else sign(content))
+        return Receipts((*self.lines, line), salt)
 
     def files(self) -> dict[str, bytes]:
         """Return what is written, by name."""

@@ -12,7 +12,7 @@ from leaveout.errors import TrainingError
 from leaveout.exit_codes import ExitCode
 from leaveout.models.family import FAMILY
 from leaveout.models.quality import Quality
-from leaveout.models.train.export import NETWORK, SPEC
+from leaveout.models.train.export import BOUNDS, NETWORK, SPEC
 
 
 class TrainingInterruptedError(TrainingError):
@@ -100,7 +100,7 @@ class TrainingReport:
     @property
     def bounds(self) -> Path:
         """Where `leaveout.verify` should write bounds for a guard to find."""
-        return self.directory / "bounds.npz"
+        return self.directory / BOUNDS
 
     def __repr__(self) -> str:
         return (

@@ -21,6 +21,7 @@ SMALL = {
         *("--set", "synthetic-10k", "--train", "120", "--rows", "20", "--trees", "2"),
         *("--depth", "3", "--points", "10", "--deleted", "1", "--changes", "1"),
     ],
+    "hinges.py": ["--decisions", "200", "--members", "30"],
     "linear_models.py": ["--small", "--time", "5", "--check", "40", "--rows", "3000"],
     "moons.py": [
         *("--members", "8", "--rows", "10", "--test", "10", "--edits", "2", "--time", "5"),

@@ -21,16 +21,16 @@ def envelope(content):
     ).encode()
 
 
-def chain(count=6, sign=None, rows=100):
+def chain(count=6, sign=None, rows=100, unit="row"):
     """Return receipts of a model that loses rows, and the openings of their names."""
-    found, held = Receipts(sign=sign), {}
+    found, held = Receipts(), {}
     left, model = rows, "model 0"
-    found = found.then("train", rows, rows, model, (1e-9, 1e-9), {})
+    found = found.then("train", rows, rows, model, (1e-9, 1e-9), {}, sign, unit)
     for at in range(1, count):
         own = openings(b"seed%d" % at, [f"P-{at}"])
         held |= own
         left, model = left - 1, f"model {at}"
-        found = found.then("forget", 1, left, model, (1e-9, 1e-9), own)
+        found = found.then("forget", 1, left, model, (1e-9, 1e-9), own, sign, unit)
     return found, held, model
 
 
@@ -89,7 +89,7 @@ def test_no_forged_chain_is_read_with_the_receipt_that_somebody_keeps(seed):
 CHANGES = {
     "number": 3, "action": "add", "time": "2020-01-01T00:00:00+00:00", "rows": 2, "left": 97,
     "removed": [], "model": "0" * 64, "before": "0" * 64, "previous": "0" * 64, "coefficients": -1,
-    "format": "leaveout receipt 1", "more": 1, "scores": "small",
+    "format": "leaveout receipt 1", "more": 1, "unit": "group", "scores": "small",
 }  # fmt: skip
 
 

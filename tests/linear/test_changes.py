@@ -159,10 +159,13 @@ def test_receipts_follow_one_another(tmp_path, snapshot):
             action()
         assert str(told.value) == snapshot
     (folder / RECEIPTS).unlink()
+    with pytest.raises(LinearError, match=r"receipts.jsonl: no such file; put back"):
+        opened(folder)
+    (folder / SALT).unlink()
     started = delete_rows(folder, ["P-2"]).receipt
     assert (started.number, started.before, started.previous) == (1, "", "")
     (folder / SALT).unlink()
-    with pytest.raises(LinearError, match="cut off"):
+    with pytest.raises(LinearError, match=r"receipts.salt: no such file; put back"):
         opened(folder)
 
 

@@ -10,6 +10,7 @@ from leaveout.errors import TrainingError
 from leaveout.files import COMMIT, settle
 from leaveout.kernel.receipts import check_claim
 from leaveout.models import load_family, load_network
+from leaveout.models.reading import Reading
 from leaveout.models.train import Recipe, run
 from leaveout.models.train.forget import forget_member, receipts_of
 from leaveout.verifier.cli import run as run_leaveout
@@ -61,6 +62,11 @@ def test_the_member_takes_the_networks_place(folder, made, capsys):
     assert check_claim(
         receipts_of(folder).lines, held["receipt"].encode(), held["openings"]
     ).left == 9  # fmt: skip
+    own.write_text(json.dumps({**held, "openings": {}}))
+    assert run_leaveout(["receipts", str(folder), "--of", str(own)]) == 2
+    assert "about nobody" in capsys.readouterr().err
+    assert run_leaveout(["guard", str(folder), "--epsilon", "1", "t.csv"]) == 2
+    assert "no family.npz, as after forgetting a row" in capsys.readouterr().err
     # The receipt is of this network alone.
     (folder / "full.onnx").write_bytes(made[0]["full.onnx"])
     assert run_leaveout(["receipts", str(folder)]) == 2
@@ -73,6 +79,18 @@ def test_what_no_member_lacks_leaves_the_folder_as_it_was(folder, made, rows, sn
         forget_member(folder, rows)
     assert str(told.value).replace(str(folder), "net") == snapshot
     assert contents(folder) == made[0]
+
+
+def test_a_network_whose_rows_leave_in_groups_counts_groups(tmp_path, capsys):
+    pytest.importorskip("torch")
+    rows = [f"{'abc'[i % 3]},{i / 10},{'yn'[i % 2]}" for i in range(10)]
+    (tmp_path / "t.csv").write_text("name,x,ok\n" + "\n".join(rows) + "\n")
+    folder, recipe = tmp_path / "out", Recipe(layers=(3,), epochs=1, batch=4)
+    run(tmp_path / "t.csv", folder, label="ok", reading=Reading(group="name"), recipe=recipe)
+    assert run_leaveout(["forget", str(folder), "b"]) == 0
+    assert "groups left     2\n" in capsys.readouterr().out
+    assert run_leaveout(["receipts", str(folder)]) == 0
+    assert "forget 1 group, 2 left" in capsys.readouterr().out
 
 
 def test_a_network_forgets_once(folder, snapshot):
@@ -99,3 +117,25 @@ def test_a_killed_change_is_finished_or_undone(folder, made):
         assert len(lines) == 1
         assert set(contents(folder)) == FILES
     assert told == {False, True}
+
+
+@pytest.mark.parametrize(
+    ("given", "status"), [("signed", 0), ("unsigned", 2), ("inside", 2), ("there", 2)]
+)
+def test_receipts_are_signed_and_kept_elsewhere(folder, tmp_path, capsys, given, status):
+    pytest.importorskip("securesystemslib")
+    key, own = tmp_path / "me", tmp_path / "own.json"
+    assert run_leaveout(["attest", "--new-key", str(key)]) == 0
+    if given == "there":
+        own.write_text("{}")
+    target = folder / "own.json" if given == "inside" else own
+    words = ["forget", str(folder), "b", "--receipt", str(target)]
+    words += [] if given == "unsigned" else ["--key", f"{key}.key"]
+    before = contents(folder)
+    done = run_leaveout(words)
+    if given in {"inside", "there"}:
+        assert done == status and contents(folder) == before
+        return
+    assert done == 0
+    assert run_leaveout(["receipts", str(folder), "--key", f"{key}.pub"]) == status
+    assert ("not signed" in capsys.readouterr().err) == (status == 2)

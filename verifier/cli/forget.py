@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +16,15 @@ if TYPE_CHECKING:
     from leaveout.models.train.changes import Deletion
     from leaveout.models.train.folder import ModelFolder
     from leaveout.models.train.receipts import Receipts
+
+
+@dataclass(frozen=True)
+class Held:
+    """What whoever asked keeps: a line of receipts, and the openings of their rows' names."""
+
+    receipt: str
+    openings: dict[str, str]
+
 
 Folder = Annotated[
     Path,
@@ -69,17 +79,27 @@ def forget(
     from leaveout.models.train import changes
     from leaveout.verifier.evidence.signing import read_signer, seal_line
     from leaveout.verifier.evidence.statement import EvidenceError
+    from leaveout.verifier.warm_up import warm
 
-    if receipt is not None and (receipt.exists() or not receipt.parent.is_dir()):
-        raise EvidenceError(f"--receipt {receipt}: name a new file in a folder that exists")
+    if receipt is not None:
+        if receipt.exists():
+            raise EvidenceError(f"--receipt {receipt}: exists; name a new file")
+        if not receipt.parent.is_dir():
+            raise EvidenceError(f"--receipt {receipt}: no such folder; create it first")
+        if receipt.parent.resolve() == folder.resolve():
+            raise EvidenceError(
+                f"--receipt {receipt}: names forgotten rows; keep it outside the model's folder"
+            )
     signer = None if key is None else read_signer(key)
     sign = None if signer is None else lambda content: seal_line(content, signer)
     kind = _kind(folder)
+    if kind is not None and kind.subject.word == "forest":
+        warm(["trees"], lambda said: typer.echo(f"leaveout: {said}", err=True))
 
     def tell(done: Deletion) -> None:
         if receipt is not None:
-            held = {"receipt": done.line.decode(), "openings": dict(done.openings)}
-            write_whole(receipt, json.dumps(held, indent=1).encode() + b"\n")
+            held = Held(done.line.decode(), dict(done.openings))
+            write_whole(receipt, json.dumps(asdict(held), indent=1).encode() + b"\n")
         _say_forgotten(done, receipt)
         for path in done.former:
             typer.echo(f"note: {path} is of the network before; remove it", err=True)
@@ -88,10 +108,10 @@ def forget(
         from leaveout.errors import TrainingError
         from leaveout.models.train.forget import forget_member
 
-        if source is not None or check:
+        for option in ["--from"] * (source is not None) + ["--check"] * check:
             raise TrainingError(
                 f"{folder}: a network forgets the one row named, which its member lacks; drop "
-                "--from and --check"
+                f"{option}"
             )
         forget_member(folder, rows or (), tell, sign)
         return
@@ -120,13 +140,16 @@ def _kind(folder: Path) -> type[ModelFolder] | None:
         return None
     if not folder.is_dir():
         raise TrainingError(f"{folder}: no such folder; name the folder of a model")
-    if not (folder / FOREST).exists() and (folder / "trees.npz").exists():
-        raise TrainingError(f"{folder}: trees of a library cannot forget; train them again")
-    from leaveout.models.forest.folders import ForestFolder
-    from leaveout.verifier.warm_up import warm
+    if (folder / FOREST).exists():
+        from leaveout.models.forest.folders import ForestFolder
 
-    warm(["trees"], lambda said: typer.echo(f"leaveout: {said}", err=True))
-    return ForestFolder
+        return ForestFolder
+    if (folder / "trees.npz").exists():
+        raise TrainingError(f"{folder}: trees of a library cannot forget; train them again")
+    raise TrainingError(
+        f"{folder}: no {FOREST}, {LINEAR} or {NETWORK}; leaveout forest train, linear train and "
+        "train create such folders"
+    )
 
 
 def _say_forgotten(done: Deletion, receipt: Path | None) -> None:
@@ -143,7 +166,7 @@ def _say_forgotten(done: Deletion, receipt: Path | None) -> None:
     else:
         rows.append(("equal", f"bit for bit to training without them{compared}"))
     rows.append(("receipt", f"number {own.number}" + (f", {receipt}" if receipt else "")))
-    say_changed(done, ("forgotten", "rows left", done.left), rows)
+    say_changed(done, ("forgotten", f"{own.unit}s left", done.left), rows)
 
 
 def receipts(
@@ -180,7 +203,7 @@ def receipts(
     from leaveout.kernel.refusal import Rejected
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.evidence.signing import read_public, verify_line
-    from leaveout.verifier.evidence.statement import EvidenceError
+    from leaveout.verifier.evidence.statement import EvidenceError, TamperedError
 
     kind = _kind(folder)
     if kind is None:
@@ -196,7 +219,10 @@ def receipts(
         for line in found.lines:
             if line.receipt.removed:
                 name = f"{folder}: receipt {line.receipt.number}"
-                verify_line(line.content, name, public, key)
+                try:
+                    verify_line(line.content, name, public, key)
+                except TamperedError as wrong:
+                    raise EvidenceError(str(wrong)) from None
     said = _table(found)
     if own is not None:
         content, openings = _read_claim(own)
@@ -204,8 +230,8 @@ def receipts(
             receipt = check_claim(found.lines, content, openings)
         except Rejected as wrong:
             raise EvidenceError(f"{own}: {wrong}") from None
-        about = f", about {some(tuple(openings))}" if openings else ""
-        said += f"\n{own}: receipt {receipt.number}, of {receipt.time}{about}"
+        about = some(tuple(openings))
+        said += f"\n{own}: receipt {receipt.number}, of {receipt.time}, about {about}"
     with reader_may_leave():
         sys.stdout.write(said + "\n")
 
@@ -213,16 +239,18 @@ def receipts(
 def _read_claim(path: Path) -> tuple[bytes, dict[str, str]]:
     """Return the receipt that somebody kept, and the openings of names."""
     from leaveout.files import SETTINGS, read_whole, why_unread
-    from leaveout.kernel.records import convert, parse
+    from leaveout.kernel.records import decode
     from leaveout.verifier.evidence.statement import EvidenceError
 
     try:
-        raw = parse(read_whole(path, SETTINGS))
-        return convert(raw["receipt"], str).encode(), convert(raw["openings"], dict[str, str])
+        held = decode(read_whole(path, SETTINGS), Held)
     except OSError as error:
         raise EvidenceError(f"{path}: {why_unread(error)}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except ValueError as error:
         raise EvidenceError(f"{path}: not what forget --receipt wrote: {error}") from None
+    if not held.openings:
+        raise EvidenceError(f"{path}: opens no row's name, so it is about nobody")
+    return held.receipt.encode(), held.openings
 
 
 def _table(found: Receipts) -> str:
@@ -231,6 +259,7 @@ def _table(found: Receipts) -> str:
         own = line.receipt
         near = f"within {own.coefficients:.2g}" if own.coefficients else "bit for bit"
         signed = f", said to be signed by {', '.join(k[:8] for k in line.keys)}" * bool(line.keys)
-        said = f"{own.time}  {own.action} {own.rows:,}, {own.left:,} left, {near}{signed}"
+        unit = " group" * (own.unit == "group")
+        said = f"{own.time}  {own.action} {own.rows:,}{unit}, {own.left:,} left, {near}{signed}"
         rows.append((str(own.number), said))
     return lines([*rows, ("chain", "each follows the one before; the last is of this model")])

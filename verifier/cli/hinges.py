@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.verifier.cli.changes import lines
+from leaveout.verifier.cli.progress import counter_bar
 
 if TYPE_CHECKING:
     from leaveout.verifier.guard.hinges import Decisions
@@ -76,8 +77,8 @@ def hinges(
     """List the decisions that leaving out some one other person would turn.
 
     Every model without one training row, or group of rows, is asked, or proved to agree. A decision
-    that none turns owes nothing to any one person; one that some would turn is arbitrary to that
-    degree: the same training on almost the same people decides otherwise.
+    that some would turn is arbitrary to that degree: the same training on almost the same people
+    decides otherwise.
 
     For example: leaveout hinges clinic decisions.csv --by sex,ward -o hinges.csv
 
@@ -94,20 +95,18 @@ def hinges(
     if output is not None and output.exists():
         raise GuardError(f"-o {output}: exists; name a new file")
     subject = load_subject(folder, adopt=adopt)
-    found = decisions(subject, data, person)
+    with counter_bar("decisions", "rows") as show:
+        found = decisions(subject, data, person, show)
     counted = shares(found, [each.strip() for each in by.split(",") if each.strip()])
     if output is not None:
         write_whole(output, _csv_of(found, subject, names=names))
-    said = [("decisions", f"{len(found.labels):,}")]
+    count, hinging = len(found.labels), int(found.hinge.sum())
     one = sum(len(each) == 1 for each in found.turned_by)
-    several = int(found.hinge.sum()) - one
-    what = subject.group or "row"
-    said += [
-        ("hinge", f"{one + several:,}: {one:,} on one {what}, {several:,} on any of several"),
-        (
-            "hinge on none",
-            f"{len(found.labels) - one - several:,}, proved over {subject.members:,}",
-        ),
+    what = "group" if subject.group else "row"
+    said = [
+        ("decisions", f"{count:,}"),
+        ("hinge", f"{hinging:,}: {one:,} on one {what}, {hinging - one:,} on any of several"),
+        ("hinge on none", f"{count - hinging:,}, proved over {subject.members:,} models"),
     ]
     for each in counted:
         share = each.hinging / max(each.count, 1)
@@ -128,6 +127,6 @@ def _csv_of(found: Decisions, subject: Subject, *, names: bool) -> bytes:
     table.writerow(["row", "answer", "hinges_on", *(["who"] if names else [])])
     for place, label, by in zip(found.places, found.labels.tolist(), found.turned_by, strict=True):
         answer = subject.names[label] if subject.names else label
-        who = [" ".join(subject.unit_names[k] for k in by.tolist())] if names else []
+        who = ["; ".join(subject.unit_names[k] for k in by.tolist())] if names else []
         table.writerow([place.rpartition(", ")[2], answer, len(by), *who])
     return stream.getvalue().encode()

@@ -29,12 +29,9 @@ from leaveout.models.archive import (
 )
 from leaveout.models.family import FAMILY, load_family_file
 from leaveout.models.forest.columns import FOREST
-from leaveout.models.train.export import NETWORK, SPEC
+from leaveout.models.train.export import BOUNDS, NETWORK, SPEC
 from leaveout.user_key import is_own, mark
 from leaveout.version import VERSION
-
-BOUNDS = "bounds.npz"
-"""What the file is called beside the network."""
 
 _PURPOSE = "bounds"
 
@@ -228,6 +225,10 @@ def load_access(folder: Path) -> Access:
     path = folder / BOUNDS
     if not path.exists():
         _refuse_sample(folder)
+        if (folder / NETWORK).exists() and not (folder / FAMILY).exists():
+            raise GuardError(
+                f"{folder}: no {FAMILY}, as after forgetting a row; train the network again"
+            )
         raise GuardError(
             f"{folder}: nothing is proved about it yet ({BOUNDS} is missing); create it with "
             f"leaveout verify {folder / SPEC} --bounds {path}"

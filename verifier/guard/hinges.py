@@ -21,6 +21,8 @@ from leaveout.verifier.guard.subject import OnProgress, Subject
 _BLOCK = 4096
 """Decisions that are looked at together."""
 
+_CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
@@ -133,7 +135,7 @@ def _own(subject: Subject, table: Table, person: str) -> Integers:
     return np.array([known.get(cell, -1) for cell in table.column(person)], np.int64)
 
 
-def shares(found: Decisions, columns: Sequence[str], confidence: float = 0.95) -> list[Share]:
+def shares(found: Decisions, columns: Sequence[str]) -> list[Share]:
     """Return how many decisions hinge, by the cells of some columns; all together without any."""
     rows = len(found.labels)
     if columns and found.table is None:
@@ -148,5 +150,5 @@ def shares(found: Decisions, columns: Sequence[str], confidence: float = 0.95) -
     for group in sorted(set(words)):
         inside = np.array([each == group for each in words])
         count, hinging = int(inside.sum()), int(hinge[inside].sum())
-        known.append(Share(group, count, hinging, *clopper_pearson(hinging, count, confidence)))
+        known.append(Share(group, count, hinging, *clopper_pearson(hinging, count, _CONFIDENCE)))
     return known

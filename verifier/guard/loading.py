@@ -23,8 +23,8 @@ from leaveout.models.forest.plain import kind_digest
 from leaveout.models.linear import folder as linear_folder
 from leaveout.models.linear.file import LINEAR
 from leaveout.models.train.encoding import encode_rows, encoding_of
-from leaveout.models.train.export import NETWORK, SPEC
-from leaveout.verifier.guard.access import BOUNDS, MEMORY, Access, are_own, load_access
+from leaveout.models.train.export import BOUNDS, NETWORK, SPEC
+from leaveout.verifier.guard.access import MEMORY, Access, are_own, load_access
 from leaveout.verifier.guard.forests.subject import ForestSubject, load_forest_access
 from leaveout.verifier.guard.inputs import BoxDomain, Point, plain_rows
 from leaveout.verifier.guard.leaks import LeakTest

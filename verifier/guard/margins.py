@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.bab.native.kernels.curves import curve
 from leaveout.compiling import cached_njit
 from leaveout.encoders import Box
 from leaveout.encoders.interval import gamma
@@ -22,6 +21,7 @@ from leaveout.verifier.guard.packing import (
     Packed,
     activate,
     add_product,
+    bend,
     round_up,
 )
 
@@ -229,7 +229,7 @@ def slopes(
                     _bends(own, kinds, curves, phases[layer])
                 for i in range(width):
                     if smooth and kinds[i] > 0:
-                        own[i] *= curve(curves[1], curves[2], kinds[i], given[i])[1]
+                        own[i] *= bend(curves, kinds[i], given[i])[1]
                     elif not given[i] > 0.0:
                         own[i] = 0.0
             total = 0.0

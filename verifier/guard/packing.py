@@ -302,20 +302,24 @@ def add_product(
 
 
 @cached_njit(nogil=True)
+def bend(curves: Curves, kind: int, z: float) -> tuple[float, float]:
+    """Return a smooth activation's value and slope; what is no number stays none."""
+    if z != z:
+        return z, z
+    value, slope = curve(curves[1], curves[2], kind, z)
+    return value - curves[2][kind, _FLOOR], slope
+
+
+@cached_njit(nogil=True)
 def activate(sums: Floats, first: int, mode: int, curves: Curves) -> None:
     """Apply activations in place; the first value has the number ``first``."""
     if mode == RELUS:
         for i in range(len(sums)):
             sums[i] = max(sums[i], 0.0)
     elif mode == MIXED:
-        kinds, knots, data = curves
         for i in range(len(sums)):
-            kind = kinds[first + i]
-            if kind == 0:
-                sums[i] = max(sums[i], 0.0)
-            else:
-                value, _ = curve(knots, data, kind, sums[i])
-                sums[i] = value - data[kind, _FLOOR]
+            kind = curves[0][first + i]
+            sums[i] = max(sums[i], 0.0) if kind == 0 else bend(curves, kind, sums[i])[0]
 
 
 @cached_njit(nogil=True)
