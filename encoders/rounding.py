@@ -16,7 +16,7 @@ from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.kernel.float32 import FOLDED
-from leaveout.kernel.smooth import Curve, declared_error
+from leaveout.kernel.smooth import FUNCTIONS, Curve, declared_error
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.matrices import Matrices, Sparse, numbers, settle
@@ -394,8 +394,9 @@ def rounding_error(
         elif step.kind:
             known = np.where(np.isfinite(first[-1]), first[-1], 0.0)
             value, local[out], slope[out] = _curve(step.kind, bounds[layer], known, signed)
+            least = bounds[layer].lower - known
             layer += 1
-            if not np.isfinite(first[-1]).all():
+            if not (np.isfinite(first[-1]) & (least >= FUNCTIONS[step.kind].least)).all():
                 return RoundingError(evaluation, {**values, out: value}, local, slope, False)
         else:
             exact, error = bounds[layer], first[-1]

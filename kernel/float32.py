@@ -232,6 +232,7 @@ class Rounding:
                 error = np.where(known, error, 0.0)
                 curve, low, high = Curve.of(step.kind), region.low[layer], region.high[layer]
                 low, high, layer = low - error, high + error, layer + 1
+                self._finite &= (low >= curve.function.least).all(axis=1)
                 slopes, (bottom, top) = curve.steepness(low, high), curve.ends(low, high)
                 most, least = (
                     positive(top - curve.function.floor),

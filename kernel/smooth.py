@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,8 +38,8 @@ class Function:
     """An activation: flat far below 0, of slope ``rising`` far above, and convex or not between."""
 
     name: str
-    value: Callable[[float], float]
-    slope: Callable[[float], float]
+    value: Callable[[Any], Any]
+    slope: Callable[[Any], Any]
     bend: float | None  # curvature changes its sign here and at the negative; None for nowhere
     convex: bool  # whether it is convex below the first bend
     floor: float  # f + floor is never negative
@@ -46,6 +47,8 @@ class Function:
     error: tuple[float, float]  # of onnxruntime in float32: absolute, and relative to the value
     tilt: float = 0.0  # unless 0, the absolute one is at most this share of the input
     rounded: float = 0.0  # how far the rounded numbers in its forms of several nodes move it
+    touch: Callable[[Floats], Floats] | None = None  # of a closed form: where it has a slope
+    least: float = -math.inf  # the least input that float32 may have
 
     @property
     def step(self) -> float:
@@ -70,6 +73,15 @@ def _hump(z: float) -> float:
 
 def _normal(z: float) -> float:
     return math.erfc(-z / math.sqrt(2)) / 2
+
+
+ROOTS_FROM = 2.0**-20
+"""From here on up `InverseRoot` is ``1 / sqrt(z)``; below, its tangent."""
+
+
+def _inverse_root(z: Any) -> Any:
+    v = np.maximum(z, ROOTS_FROM)
+    return (1.5 - z / v / 2) / np.sqrt(v)
 
 
 def _cubic(z: float) -> float:
@@ -103,6 +115,15 @@ FUNCTIONS = (
         "Elu", lambda z: z if z > 0 else math.expm1(z), lambda z: 1.0 if z > 0 else math.exp(z),
         None, True, 1.0, 1.0, (2.0**-22, 2.0**-22),
     ),
+    Function(
+        "Square", lambda z: z * z, lambda z: 2 * z,
+        None, True, 0.0, 0.0, (2.0**-120, 2.0**-23), touch=lambda slope: slope / 2,
+    ),
+    Function(
+        "InverseRoot", _inverse_root, lambda z: -0.5 * np.maximum(z, ROOTS_FROM) ** -1.5,
+        None, True, 0.0, 0.0, (2.0**-120, 2.0**-21),
+        touch=lambda slope: (-2 * slope) ** (-2 / 3), least=ROOTS_FROM,
+    ),
 )  # fmt: skip
 """By kind; 0 is the ReLU, whose rules are exact and not here."""
 
@@ -123,6 +144,8 @@ class Curve:
     def of(kind: int) -> Curve:
         """Tabulate a function."""
         own = FUNCTIONS[kind]
+        if own.touch:
+            return Convex(own, np.zeros(0), np.zeros(0), ())
         knots = [i * own.step for i in range(-HALF, HALF + 1)]
         values, slopes = ([f(z) for z in knots] for f in (own.value, own.slope))
         at = HALF if own.bend is None else round(own.bend / own.step)
@@ -181,10 +204,52 @@ class Curve:
         found = [self.at(z)[1] for z in self._corners(low, high)]
         return np.minimum.reduce(found) - SLOPE, np.maximum.reduce(found) + SLOPE
 
+    def size(self, here: Floats) -> Floats:
+        """Bound values and changes, given what `pair_ends` says, shape (n, 9, r, width)."""
+        found: Floats = 2 + np.abs(here).sum(1)
+        return found
+
     def ends(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Bound values over [low, high], raised by the floor."""
         one, zero = np.ones_like(low), np.zeros_like(low)
         return np.maximum(-self.top(-one, zero, low, high), 0.0), self.top(one, zero, low, high)
+
+
+@dataclass(frozen=True, eq=False)
+class Convex(Curve):
+    """A function by its closed form; concave, turned over, it lies below each of its tangents."""
+
+    def at(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return values and slopes."""
+        return self.function.value(z), self.function.slope(z)
+
+    def top(self, a: Floats, c: Floats, low: Floats, high: Floats) -> Floats:
+        """Bound the largest ``a f(z) - c z`` over [low, high] from above."""
+        assert self.function.touch
+        with np.errstate(all="ignore"):
+            near = self.function.touch(np.where(a == 0, 0.0, c / a))
+            near = np.where(np.isnan(near), high, near)
+            found = []
+            for z in (low, high, np.clip(near, low, high)):
+                value, slope = self.at(z)
+                steep = (np.abs(a * slope) + np.abs(c)) * (high - low)
+                pad = 16 * UNIT * (np.abs(a) * value + np.abs(c * z) + steep)
+                found.append(a * value - c * z + pad)
+            rise = a * slope - c
+            tangent = found.pop() + np.maximum(rise * (low - z), rise * (high - z))
+            best = np.where(a < 0, tangent, np.maximum(*found))
+        return np.where(best > -np.inf, best, np.inf)
+
+    def steepness(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Bound slopes over [low, high]."""
+        least, most = self.function.slope(low), self.function.slope(high)
+        return least - 8 * UNIT * np.abs(least), most + 8 * UNIT * np.abs(most)
+
+    def size(self, here: Floats) -> Floats:
+        """Bound values, which are largest at the ends, and changes, given what `pair_ends` says."""
+        values = sum(self.function.value(here[:, i]) for i in (0, 1, 4, 5))
+        steepest, farthest = np.abs(here[:, 6:8]).max(1), np.abs(here[:, 2:4]).max(1)
+        return super().size(here) + values + steepest * farthest
 
 
 def by_kind(kinds: Kinds) -> list[tuple[Curve, NDArray[np.int64]]]:
@@ -201,7 +266,7 @@ def declared_error(kind: int, inputs: Floats, values: Floats) -> Floats:
     """Return how far onnxruntime's float32 values may be off, of absolute inputs and values."""
     (absolute, relative), tilt = FUNCTIONS[kind].error, FUNCTIONS[kind].tilt
     near = np.minimum(absolute, tilt * inputs) if tilt else absolute
-    return np.where(inputs <= REACH, near + VALUE + relative * values, np.inf)
+    return np.where((inputs <= REACH) | (FUNCTIONS[kind].touch is not None), near + VALUE + relative * values, np.inf)
 
 
 def pair_ends(kinds: Kinds, low: Floats, high: Floats, below: Floats, above: Floats) -> Floats:
@@ -246,7 +311,7 @@ def tops(
             found[..., at] = curve.top(own, steep, here[:, 0], here[:, 1])
             continue
         away, second, change = apart[:, None, at], b[..., at], cd[..., at]
-        room = 8 * UNIT * (np.abs(own) + np.abs(second)) * (2 + np.abs(here).sum(1))
+        room = 8 * UNIT * (np.abs(own) + np.abs(second)) * curve.size(here)
         other = np.where(away, second, 0.0)
         best = curve.top(own - other, steep - np.where(away, change, 0.0), here[:, 0], here[:, 1])
         joint = change_of(here, second, change)[1]

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper
 
 from leaveout.arrays import Floats
 from leaveout.errors import ModelError
-from leaveout.kernel.smooth import declared_error
+from leaveout.kernel.smooth import Curve, declared_error
 from leaveout.models.activations import activate
 from leaveout.models.graph import Graph, Join, Node
 from leaveout.models.lowering import stacked_constants
@@ -266,7 +266,10 @@ def _after(node: Node, inputs: Sequence[_Value], constants: _Constants, shapes: 
     elif isinstance(operator, Smooth):
         kinds = np.full(first.exact.shape[-1], operator.kind, np.int8)
         exact = np.asarray(activate(first.exact, kinds), np.float64)
-        return _Value(exact, declared_error(operator.kind, size, np.abs(exact)) + 1.2 * first.error)
+        curve = Curve.of(operator.kind)
+        steep = curve.steepness(first.exact - first.error, first.exact + first.error)
+        passed = first.error * np.maximum(*map(np.abs, steep))
+        return _Value(exact, declared_error(operator.kind, size, np.abs(exact)) + passed)
     else:
         exact = terms = np.maximum(first.exact, 0.0)
         k, largest = np.asarray(0), 1.0

@@ -135,10 +135,10 @@ _SERIES = "the scores must be one tensor; export them as [batch, labels]"
 _TABLE = "indexing by data is not supported; encode categories as one-hot columns"
 
 _BY_KIND: Mapping[str, str] = {
-    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Erf Exp HardSwish Log Mish Pow "
+    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Erf Exp HardSwish Log Mish "
     "Reciprocal Sin Sinh Softsign Sqrt Swish Tan",
-    _NORMAL: "GroupNormalization InstanceNormalization LayerNormalization LpNormalization LRN "
-    "MeanVarianceNormalization RMSNormalization SimplifiedLayerNormalization LpPool GlobalLpPool "
+    _NORMAL: "GroupNormalization LpNormalization LRN "
+    "MeanVarianceNormalization SimplifiedLayerNormalization LpPool GlobalLpPool "
     "Normalizer",
     _ATTENTION: "Attention Einsum MultiHeadAttention RotaryEmbedding",
     _RECURRENT: "GRU LSTM RNN Scan",
@@ -157,7 +157,7 @@ _BY_KIND: Mapping[str, str] = {
 }
 _CURES = {name: text for text, names in _BY_KIND.items() for name in names.split()}
 
-_PRODUCTS = {"MatMul": PRODUCT, "Mul": PRODUCT, "Div": PRODUCT.replace("multiplies", "divides")}
+_PRODUCTS = {"MatMul": PRODUCT, "Div": PRODUCT.replace("multiplies", "divides")}
 """Operators that the network's data may not be both inputs of."""
 
 TELLING = frozenset(

@@ -27,6 +27,7 @@ from support import kernel_rules as rules
 from support.kernel_networks import honest, random_question
 
 NAMES = [each.name for each in FUNCTIONS[1:]]
+TABLED = [each.name for each in FUNCTIONS[1:] if each.touch is None]
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -46,7 +47,7 @@ def of_form(text, z):
     return np.array([eval(text, {**arithmetic, "x": float(x)}) for x in z])
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLED)
 def test_tables_are_as_near_as_they_say_and_slopes_are_those_of_the_function(name):
     own, curve = FUNCTIONS[KIND[name]], Curve.of(KIND[name])
     rng = np.random.default_rng(0)
@@ -72,7 +73,7 @@ def test_forms_with_rounded_numbers_are_within_their_bounds_over_the_reals(text)
     assert (value <= high).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLED)
 def test_no_value_is_below_the_floor_and_far_away_it_is_a_line(name):
     own = FUNCTIONS[KIND[name]]
     assert exact(name, np.linspace(-40, 40, 20_001)).min() >= 0
@@ -81,7 +82,7 @@ def test_no_value_is_below_the_floor_and_far_away_it_is_a_line(name):
     assert abs(own.value(-far * 2) - own.value(-far)) < 1e-12
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLED)
 def test_curvature_changes_where_it_is_said_to(name):
     curve = Curve.of(KIND[name])
     for first, last, sign in curve.pieces:
@@ -93,7 +94,7 @@ def test_curvature_changes_where_it_is_said_to(name):
 def test_extrema_and_slopes_bound_what_is_sampled(name, seed):
     rng, own = np.random.default_rng(seed), FUNCTIONS[KIND[name]]
     curve = Curve.of(KIND[name])
-    low = rng.uniform(-5, 5, 8) * rng.choice([0.01, 1, 10], 8)
+    low = np.maximum(rng.uniform(-5, 5, 8) * rng.choice([0.01, 1, 10], 8), own.least)
     high = low + 10.0 ** rng.uniform(-6, 1.5, 8)
     a = rng.normal(size=8) * rng.choice([0, 1, 1, 1, 100], 8)
     middle = np.array([own.slope(v) for v in (low + high) / 2])
@@ -103,7 +104,7 @@ def test_extrema_and_slopes_bound_what_is_sampled(name, seed):
     least, most = curve.steepness(low, high)
     z = np.linspace(low, high, 300)
     values = a * exact(name, z) - c * z
-    size = np.abs(a) + np.abs(c)
+    size = np.abs(a) * np.maximum(1, np.maximum(-least, most)) + np.abs(c)
     assert (values <= top + 1e-13 * (1 + np.abs(values))).all()
     step = (high - low) / 300
     assert (top <= values.max(0) + 2 * size * step + 1e-8 * size).all()
@@ -111,7 +112,7 @@ def test_extrema_and_slopes_bound_what_is_sampled(name, seed):
     assert ((least <= slopes) & (slopes <= most)).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLED)
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_a_line_that_touches_at_a_knot_is_above_it_however_its_slope_is_rounded(name, side):
     curve = Curve.of(KIND[name])
@@ -164,7 +165,7 @@ def test_what_is_true_is_proved_and_what_is_false_is_not_whatever_the_hints():
     proved = 0
     for seed in range(8):
         rng = np.random.default_rng(seed)
-        kinds = tuple(rng.integers(1, len(FUNCTIONS), 2).tolist())
+        kinds = tuple(rng.integers(1, 1 + len(TABLED), 2).tolist())
         question = random_question(seed, labels=2, spread=0.05, kinds=kinds)
         for label, leak in enumerate(question.worst(rng, 1000)):
             proved += rules.prove(question, label, max(0.0, leak) + 0.2)

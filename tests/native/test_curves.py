@@ -10,6 +10,7 @@ from leaveout.bab.native.kernels import curves
 from leaveout.kernel.smooth import FUNCTIONS, KIND, Curve
 
 NAMES = [each.name for each in FUNCTIONS[1:]]
+TABLED = [each.name for each in FUNCTIONS[1:] if each.touch is None]
 KNOTS, DATA = rows.tables()
 seeds = st.integers(0, 2**32 - 1)
 
@@ -38,7 +39,7 @@ def test_extrema_are_those_of_the_kernel(name, seed):
         assert top == pytest.approx(known[i], abs=1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLED)
 @pytest.mark.parametrize("side", [1.0, -1.0])
 def test_lines_around_knots_are_above_or_below_them(name, side):
     kind, curve = KIND[name], Curve.of(KIND[name])
@@ -88,7 +89,7 @@ def test_no_pair_is_above_its_bound_whatever_the_multipliers(name, seed):
         assert (along <= constant + 1e-9).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TABLED)
 def test_the_line_of_a_convex_or_concave_piece_is_its_chord_or_a_tangent(name):
     kind, curve = KIND[name], Curve.of(KIND[name])
     step = curve.function.step

@@ -27,6 +27,8 @@ def tables() -> tuple[Floats, Floats]:
     knots, data = np.zeros((len(FUNCTIONS), 2 * HALF + 1, 2)), np.zeros((len(FUNCTIONS), 8))
     for kind, own in enumerate(FUNCTIONS):
         curve = Curve.of(kind)
+        if own.touch:
+            continue
         knots[kind, :, 0], knots[kind, :, 1] = curve.values, curve.slopes
         first, *others = [end for _, end, _ in curve.pieces]
         second = others[0] if others else first

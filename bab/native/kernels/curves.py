@@ -40,7 +40,7 @@ from leaveout.bab.native.kernels.curve_tables import (
 from leaveout.bab.native.kernels.pair_bounds import OPTIONS, jit_function, jit_inline
 from leaveout.compiling import cached_njit
 from leaveout.kernel import smooth
-from leaveout.kernel.smooth import HALF, SLOPE, Kinds
+from leaveout.kernel.smooth import HALF, ROOTS_FROM, SLOPE, Kinds
 
 _SEARCHED = 12
 """Slopes tried for a line that is neither a chord nor a tangent in the middle."""
@@ -54,9 +54,32 @@ def stamp_of(*modules: ModuleType) -> int:
     return int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
 
 
+_SQUARE, _INVERSE_ROOT = smooth.KIND["Square"], smooth.KIND["InverseRoot"]
+
+
+@jit_inline
+def closed(kind: int, z: float) -> tuple[float, float]:
+    """Return the value and slope of a closed form: those from `_SQUARE` on."""
+    if kind == _SQUARE:
+        return z * z, 2.0 * z
+    v = max(z, ROOTS_FROM)
+    root = 1.0 / math.sqrt(v)
+    return (1.5 - 0.5 * (z / v)) * root, -0.5 * root / v
+
+
+@jit_inline
+def touch(kind: int, slope: float) -> float:
+    """Return where a closed form has a slope."""
+    if kind == _SQUARE:
+        return 0.5 * slope
+    return (-2.0 * slope) ** (-2.0 / 3.0) if slope < 0.0 else np.inf
+
+
 @jit_inline
 def curve(knots: Any, data: Any, kind: int, z: float) -> tuple[float, float]:
     """Return the value and slope at a point."""
+    if kind >= _SQUARE:
+        return closed(kind, z)
     step = data[kind, 0]
     place = min(max(z / step + HALF, 0.0), 2.0 * HALF)
     i = min(int(place), 2 * HALF - 1)
@@ -94,11 +117,29 @@ def extremum(
     return at
 
 
+@jit_inline
+def closed_top(kind: int, a: float, c: float, lo: float, hi: float) -> tuple[float, float]:
+    """Do the work of `curve_top` for a convex closed form; turned over, it is below a tangent."""
+    if a < 0.0:
+        z = min(max(touch(kind, c / a), lo), hi)
+        y, s = closed(kind, z)
+        rise, size = a * s - c, abs(a) * y + abs(c * z) + (abs(a * s) + abs(c)) * (hi - lo)
+        top = a * y - c * z + max(rise * (lo - z), rise * (hi - z))
+        return top + 32.0 * _UNIT * size, z
+    left, _ = closed(kind, lo)
+    right, _ = closed(kind, hi)
+    size = abs(a) * (left + right) + abs(c) * (abs(lo) + abs(hi))
+    left, right = a * left - c * lo, a * right - c * hi
+    return max(left, right) + 32.0 * _UNIT * size, lo if left > right else hi
+
+
 @jit_function
 def curve_top(
     knots: Any, data: Any, kind: int, a: float, c: float, lo: float, hi: float
 ) -> tuple[float, float]:
     """Return a bound of the largest ``a f(z) - c z`` over [lo, hi], and where it is."""
+    if kind >= _SQUARE:
+        return closed_top(kind, a, c, lo, hi)
     step, sign = data[kind, 0], data[kind, 3]
     first, second = int(data[kind, 1]), int(data[kind, 2])
     best, at, size = -np.inf, lo, 0.0
@@ -136,6 +177,17 @@ def curve_top(
                             best, at = value, z
             begin, sign = end, -sign
     return best + abs(a) * data[kind, 6] + 32.0 * _UNIT * size, at
+
+
+@jit_inline
+def size_of(kind: int, lo: float, hi: float) -> float:
+    """Bound values, and products of slopes and inputs, between two points."""
+    far = abs(lo) + abs(hi)
+    if kind < _SQUARE:
+        return 2.0 + far
+    y, s = closed(kind, lo)
+    other, t = closed(kind, hi)
+    return 2.0 + far + y + other + (abs(s) + abs(t)) * far
 
 
 @jit_function
@@ -185,6 +237,8 @@ def steepness(knots: Any, data: Any, kind: int, lo: float, hi: float) -> tuple[f
     _, least = curve(knots, data, kind, lo)
     _, most = curve(knots, data, kind, hi)
     least, most = min(least, most), max(least, most)
+    if kind >= _SQUARE:
+        return least - 16.0 * _UNIT * abs(least), most + 16.0 * _UNIT * abs(most)
     for place in (data[kind, 1], data[kind, 2]):
         z = (place - HALF) * data[kind, 0]
         if lo < z < hi:
@@ -201,7 +255,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
     middle = 0.5 * (l + u)
     state[UP, j], state[UP_AT, j] = best_line(knots, data, kind, 1.0, l, u)
     state[DOWN, j], state[DOWN_AT, j] = best_line(knots, data, kind, -1.0, l, u)
-    room = 32.0 * _UNIT * (2.0 + abs(l) + abs(u))
+    room = 32.0 * _UNIT * size_of(kind, l, u)
     state[UP_AT, j] += room
     state[DOWN_AT, j] -= room
     gap = (state[UP, j] - state[DOWN, j]) * middle + state[UP_AT, j] - state[DOWN_AT, j]
@@ -220,7 +274,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
     down, down_at = best_line(knots, data, kind, -1.0, lo, hi)
     second = (up - down) * 0.5 * (lo + hi) + up_at - down_at
     state[APART, j] = 1.0 if gap + second < direct else 0.0
-    room += 32.0 * _UNIT * (abs(lo) + abs(hi))
+    room += 32.0 * _UNIT * size_of(kind, lo, hi)
     if state[APART, j] != 0.0:
         state[UP_D, j], state[UP_D_AT, j] = up, up_at + room
         state[DOWN_D, j], state[DOWN_D_AT, j] = down, down_at - room
@@ -266,8 +320,9 @@ def by_curve(state: Floats, j: int, a: float, b: float, pair: bool) -> tuple[flo
     best += more
     if apart:
         cz += cd
-        size = abs(state[0, j]) + abs(state[1, j]) + abs(state[4, j]) + abs(state[5, j])
-        best += 32.0 * _UNIT * (abs(a) + abs(b)) * (2.0 + size)
+        kind, l, u = int(state[KIND, j]), state[0, j], state[1, j]
+        size = size_of(kind, l, u) + size_of(kind, l + state[4, j], u + state[5, j])
+        best += 32.0 * _UNIT * (abs(a) + abs(b)) * size
     return cz, cd, best
 
 
@@ -283,10 +338,12 @@ def curve_pair(
         best, z = curve_top(knots, data, kind, a, cz, l, u)
         h, _ = curve(knots, data, kind, z)
         return best, z, 0.0, h, 0.0
-    size = abs(l) + abs(u) + abs(vl) + abs(vu)
-    room = 32.0 * _UNIT * (abs(a) + abs(b)) * (2.0 + size)
+    far = abs(vl) + abs(vu)
+    size = size_of(kind, l, u) + size_of(kind, l + vl, u + vu) + far
+    size += max(abs(state[LEAST, j]), abs(state[MOST, j])) * far
+    room = 32.0 * _UNIT * (abs(a) + abs(b)) * size
     if state[APART, j] != 0.0:
-        pad = 4.0 * _UNIT * size
+        pad = 4.0 * _UNIT * (abs(l) + abs(u) + far)
         best, z = curve_top(knots, data, kind, a - b, cz - cd, l, u)
         more, w = curve_top(knots, data, kind, b, cd, l + vl - pad, u + vu + pad)
         h, _ = curve(knots, data, kind, z)

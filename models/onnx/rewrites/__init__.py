@@ -37,6 +37,13 @@ from leaveout.models.onnx.rewrites.piecewise import (
     Smallest,
     Total,
 )
+from leaveout.models.onnx.rewrites.products import (
+    InstanceNormalization,
+    LayerNormalization,
+    Power,
+    Product,
+    RootMeanSquare,
+)
 
 __all__ = ["REWRITES", "Draft", "Ending", "Last", "Rewrite", "Rewritten", "rewrite_node"]
 
@@ -57,6 +64,11 @@ REWRITES: tuple[Rewrite, ...] = (
     MatrixProduct(),
     SpreadSum("Add"),
     SpreadSum("Sub"),
+    Product(),
+    Power(),
+    LayerNormalization(),
+    RootMeanSquare(),
+    InstanceNormalization(),
     LeakyRelu(),
     Slopes(),
     Absolute(),

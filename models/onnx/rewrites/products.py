@@ -1,0 +1,120 @@
+"""Products of data with data, and what is normalised by its own spread.
+
+``x y = ((x + y)^2 - (x - y)^2) / 4``: a runtime rounds the product once; sums, squares and their
+difference are counted, each at least as large.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from leaveout.kernel.smooth import ROOTS_FROM
+from leaveout.models.onnx.operators.shape import Reshape
+from leaveout.models.onnx.outlines import OUTLINED
+from leaveout.models.onnx.rewrites.base import Draft, Rewrite
+from leaveout.models.onnx.use import ANY, NOT_NEGATIVE, UnsupportedError, Use, accepted_values, only
+
+
+def square(draft: Draft, x: str) -> str:
+    """Write ``x * x``."""
+    return draft("Square", x, domain=OUTLINED)
+
+
+def multiply(draft: Draft, x: str, y: str) -> str:
+    """Write the product of two tensors."""
+    apart = draft("Sub", square(draft, draft("Add", x, y)), square(draft, draft("Sub", x, y)))
+    return draft("Mul", apart, draft.constant(0.25))
+
+
+class Product(Rewrite):
+    """Mul of two of the network's tensors."""
+
+    operator = "Mul"
+    inputs = ("data", "data")
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        """See `Rewrite.visit`."""
+        if len(use.variables) < 2:
+            return None
+        x, y = use.variables
+        return square(draft, x) if x == y else multiply(draft, x, y)
+
+
+class Power(Rewrite):
+    """Pow with the exponent 2 or 3."""
+
+    operator = "Pow"
+    inputs = ("data", "constant")
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        exponent = use.values[use.constant(1)]
+        if exponent.size != 1 or exponent.ndim > 1 or exponent.reshape(()) not in (2, 3):
+            raise UnsupportedError("only the powers 2 and 3 are supported; multiply instead")
+        (x,) = use.variables
+        twice = square(draft, x)
+        return twice if exponent.reshape(()) == 2 else multiply(draft, x, twice)
+
+
+def mean(draft: Draft, use: Use, x: str, axes: Sequence[int]) -> str:
+    """Write the mean along axes, which are kept, in the form of the model's opset."""
+    if use.opset < 18:
+        return draft("ReduceMean", x, axes=[*axes], keepdims=1)
+    return draft("ReduceMean", x, draft.constant(np.asarray(axes, np.int64)), keepdims=1)
+
+
+def normalise(draft: Draft, use: Use, x: str, axes: Sequence[int], epsilon: float) -> str:
+    """Write ``x / sqrt(mean(x^2) + epsilon)``."""
+    epsilon = float(np.float32(epsilon))
+    if epsilon < ROOTS_FROM:
+        raise UnsupportedError(
+            f"epsilon = {epsilon:.3g}: at least {ROOTS_FROM:.2g} is supported; train with 1e-5"
+        )
+    spread = draft("Add", mean(draft, use, square(draft, x), axes), draft.constant(epsilon))
+    return multiply(draft, x, draft("InverseRoot", spread, domain=OUTLINED))
+
+
+class LayerNormalization(Rewrite):
+    """LayerNormalization, as onnxruntime computes it in two passes."""
+
+    operator = "LayerNormalization"
+    inputs = ("data", "floats", "floats")
+    attributes = accepted_values(axis=ANY, epsilon=NOT_NEGATIVE, stash_type=only(1))
+    centred = True
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        (x,), rank = use.variables, 1 + len(use.shape)
+        axes = range(use.axis(int(use.attribute("axis", -1))), rank)
+        if self.centred:
+            x = draft("Sub", x, mean(draft, use, x, axes))
+        found = normalise(draft, use, x, axes, use.attribute("epsilon", 1e-5))
+        found = draft("Mul", found, use.constant(1))
+        return draft("Add", found, use.constant(2)) if use.constant(2) else found
+
+
+class RootMeanSquare(LayerNormalization):
+    """RMSNormalization: without a mean or a bias."""
+
+    operator = "RMSNormalization"
+    inputs = ("data", "floats")
+    centred = False
+
+
+class InstanceNormalization(Rewrite):
+    """InstanceNormalization: each channel by itself."""
+
+    operator = "InstanceNormalization"
+    inputs = ("data", "floats", "floats")
+    attributes = accepted_values(epsilon=NOT_NEGATIVE)
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        (x,), axes = use.variables, range(2, 1 + len(use.shape))
+        x = draft("Sub", x, mean(draft, use, x, axes))
+        found = normalise(draft, use, x, axes, use.attribute("epsilon", 1e-5))
+        ones = Reshape((use.shape[0], *(1 for _ in axes)))
+        scale, bias = (draft.move(use.constant(i), ones) for i in (1, 2))
+        return draft("Add", draft("Mul", found, scale), bias)
