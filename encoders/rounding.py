@@ -11,16 +11,16 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from leaveout.arrays import Floats
+from leaveout.arrays import Floats, Integers
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
-from leaveout.kernel.float32 import FOLDED
-from leaveout.kernel.smooth import FUNCTIONS, Curve, declared_error
+from leaveout.kernel.float32 import FOLDED, normalised
+from leaveout.kernel.smooth import Curve, declared_error
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.matrices import Matrices, Sparse, numbers, settle
-from leaveout.models.onnx.operators import Affine, Relu, Smooth
+from leaveout.models.onnx.operators import Affine, Normal, Relu, Smooth
 from leaveout.models.onnx.operators.arithmetic import Scale
 from leaveout.models.onnx.operators.shape import Reduce
 from leaveout.models.onnx.operators.window import AveragePool, GlobalAveragePool
@@ -135,6 +135,7 @@ class Step:
     sign: int = 0
     terms: int = 1
     kind: int = 0  # of an activation
+    groups: Integers | None = None  # of what was normalised: see `leaveout.kernel.float32.Rounding`
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,6 +191,8 @@ def _evaluation(
         elif isinstance(operator, Join):
             terms[out] = 1 + sum(terms[each] for each in node.inputs)
             steps.append(Step(node.inputs, out, sign=operator.sign, terms=terms[out]))
+        elif isinstance(operator, Normal):
+            steps.append(Step(node.inputs, out, groups=operator.groups(shape)))
         else:
             assert isinstance(operator, Relu | Smooth)
             steps.append(Step((first,), out, kind=operator.kind))
@@ -342,7 +345,7 @@ class RoundingError:
             low, high = slopes.pop(step.output)
             if step.output in self.local:
                 total += np.maximum(np.abs(low), np.abs(high)) @ self.local[step.output]
-            if step.sums and step.inputs[0] == graph.input:
+            if step.groups is not None or step.sums and step.inputs[0] == graph.input:
                 continue
             for source, pulled in zip(
                 step.inputs, self._input_slopes(step, low, high), strict=True
@@ -384,20 +387,28 @@ def rounding_error(
     values = {source: np.stack([*sides, np.zeros(box.dimension)])}
     local: dict[str, Floats] = {}
     slope: dict[str, tuple[Floats, Floats]] = {}
-    layer = 0
+    lows: dict[str, Floats] = {}
+    fine, layer = {source: True}, 0
     for step in evaluation.steps:
         deadline.check()
         first, out = values[step.inputs[0]], step.output
+        fine[out] = all(fine[each] for each in step.inputs[: 2 if step.sign else 1])
         if step.sums or step.sign:
             value, local[out] = _value_and_error(step, values, signed)
             value += local[out]
+        elif step.groups is not None:
+            centred = values[step.inputs[1]]
+            most, error, known = normalised(
+                step.groups, centred[None, -1], centred[None, :-1].sum(axis=1),
+                lows[step.inputs[2]][None],
+            )  # fmt: skip
+            value, local[out] = np.concatenate([*[most] * (len(first) - 1), error]), error[0]
+            fine[out] = fine[step.inputs[1]] and bool(known.all())
         elif step.kind:
             known = np.where(np.isfinite(first[-1]), first[-1], 0.0)
             value, local[out], slope[out] = _curve(step.kind, bounds[layer], known, signed)
-            least = bounds[layer].lower - known
-            layer += 1
-            if not (np.isfinite(first[-1]) & (least >= FUNCTIONS[step.kind].least)).all():
-                return RoundingError(evaluation, {**values, out: value}, local, slope, False)
+            lows[out], layer = bounds[layer].lower, layer + 1
+            fine[out] &= bool(np.isfinite(first[-1]).all())
         else:
             exact, error = bounds[layer], first[-1]
             layer += 1
@@ -410,16 +421,18 @@ def rounding_error(
                 value[:, off] = 0.0
                 slope[out] = (exact.lower - error > room).astype(float), (~off).astype(float)
         values[out] = value
-        if not value[:-1].sum(axis=0).max() < _LARGEST32:
-            return RoundingError(evaluation, values, local, slope, False)
-    return RoundingError(evaluation, values, local, slope, True, deadline)
+        fine[out] &= bool(value[:-1].sum(axis=0).max() < _LARGEST32)
+    known = fine[evaluation.graph.output]
+    return RoundingError(evaluation, values, local, slope, known, deadline)
 
 
 def _curve(
     kind: int, exact: Interval, error: Floats, signed: bool
 ) -> tuple[Floats, Floats, tuple[Floats, Floats]]:
     """Return a smooth activation's value, what a runtime adds to it, and its slopes."""
-    curve, low, high = Curve.of(kind), exact.lower - error, exact.upper + error
+    curve = Curve.of(kind)
+    low = np.maximum(exact.lower - error, curve.function.least)
+    high = np.maximum(low, exact.upper + error)
     bottom, top = curve.ends(low, high)
     most, least = (
         np.maximum(top - curve.function.floor, 0.0),

@@ -15,7 +15,7 @@ import numpy as np
 
 from .networks import Flags, Integers, Layer, positive
 from .numbers import Floats, gamma, need
-from .smooth import FUNCTIONS, Curve, declared_error
+from .smooth import FUNCTIONS, KIND, Curve, declared_error
 
 UNIT32, TINY32 = 2.0**-24, 2.0**-126
 """Half a unit in the last place of 1, and the least normal number, of float32."""
@@ -44,6 +44,7 @@ class Step:
     sign: int = 0  # of the second source
     regroup: float = 1.0  # bounds products of its own constants that the matrix does not show
     kind: int = 0  # of an activation
+    groups: Integers | None = None  # of what was normalised: see `Rounding`
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +84,10 @@ class Program:
                     single = np.count_nonzero(step.matrix, axis=1) <= 1
                     need(np.all(ones) and np.all(single), "an operator that moves numbers computes")
                     need(step.constant == 0, "an operator that moves numbers adds some")
+            elif step.groups is not None:
+                own = [widths[source] for source in step.sources]
+                fine = len(own) == 3 and own[0] == own[1] == len(step.groups)
+                need(fine and set(step.groups) == set(range(own[2])), "a norm of another size")
             elif step.sign:
                 need(
                     len(step.sources) == 2 and widths[step.sources[1]] == width,
@@ -109,7 +114,7 @@ class Program:
                 for s, part in other.items():
                     linear[s] = linear[s] + step.sign * part if s in linear else step.sign * part
                 constant = constant + step.sign * added
-            else:
+            elif step.groups is None:
                 found.append(self._layer(linear, constant, step.kind))
                 width = constant.shape[1]
                 linear, constant = {len(found): np.eye(width)[None]}, np.zeros((1, width))
@@ -165,7 +170,10 @@ class _Fused:
 
 
 class Rounding:
-    """Errors of the networks of a program in some nodes; ``which`` is each node's network."""
+    """Errors of the networks of a program in some nodes; ``which`` is each node's network.
+
+    What is normalised is charged as a whole: see `normalised`.
+    """
 
     def __init__(self, program: Program, which: Integers, region: Region) -> None:
         self._program, self._which = program, which
@@ -173,7 +181,7 @@ class Rounding:
         self._error = [np.zeros_like(region.above)]
         self._added: list[Floats | None] = []
         self._slope: dict[int, tuple[Floats, Floats]] = {}
-        self._finite: Flags = np.ones(len(which), bool)
+        self._fine: list[Flags] = [np.ones(len(which), bool)]
         self._forward(region)
 
     def of_forms(self, forms: Floats, *, subtract: bool = False) -> Floats:
@@ -191,15 +199,15 @@ class Rounding:
         # Sums of non-negative numbers: one factor covers their own rounding.
         longest = sum(sum(s.matrix.shape[1:]) for s in self._program.steps if s.matrix is not None)
         found = found * (1 + FOLDED + gamma(8 * longest + 64)) + TINY32
-        return np.where(self._finite[:, None] & (found >= 0) & (found < np.inf), found, np.inf)
+        return np.where(self._fine[-1][:, None] & (found >= 0) & (found < np.inf), found, np.inf)
 
     def _forward(self, region: Region) -> None:
         """Bound values, and what each operator adds: bounds of exact values keep them small."""
-        layer, runs, terms = 0, dict[int, _Fused](), {0: 0}
+        layer, runs, terms, lows = 0, dict[int, _Fused](), {0: 0}, dict[int, Floats]()
         for k, step in enumerate(self._program.steps, 1):
             first = step.sources[0]
             up, down, error = self._above[first], self._below[first], self._error[first]
-            terms[k] = 0
+            terms[k], fine = 0, self._fine[first]
             if step.matrix is not None and step.size is not None:
                 plus, minus = positive(step.matrix), positive(-step.matrix)
                 added_up, added_down = self._constant_terms(step)
@@ -210,7 +218,7 @@ class Rounding:
                 run = runs.get(first) or _Fused(first)
                 runs[k] = run if step.moves else run.after(step)
                 reach = runs[k].most(self._above[run.head] + self._below[run.head])
-                self._finite &= reach < _LARGEST
+                fine = fine & (reach < _LARGEST)
                 own = np.count_nonzero((step.matrix != 0).any(axis=0), axis=0).max(initial=0)
                 terms[k] = terms[first] + (0 if step.moves else int(own) + 1)
                 folded = terms[first] > 0
@@ -225,14 +233,19 @@ class Rounding:
                 terms[k] = 1 + terms[first] + terms[second]
                 every = np.full_like(most, terms[k])
                 added = _rounding(most, least, every, np.ones(len(most)), True)
-                error = error + self._error[second] + added
+                error, fine = error + self._error[second] + added, fine & self._fine[second]
+            elif step.groups is not None:
+                _, centred, root = step.sources
+                size = self._above[centred] + self._below[centred]
+                most, added, fine = normalised(step.groups, self._error[centred], size, lows[root])
+                least, error, fine = most, added, fine & self._fine[centred]
             elif step.kind:
                 known = np.isfinite(error)
-                self._finite &= known.all(axis=1)
-                error = np.where(known, error, 0.0)
+                fine, error = fine & known.all(axis=1), np.where(known, error, 0.0)
                 curve, low, high = Curve.of(step.kind), region.low[layer], region.high[layer]
-                low, high, layer = low - error, high + error, layer + 1
-                self._finite &= (low >= curve.function.least).all(axis=1)
+                lows[k] = low
+                low = np.maximum(low - error, curve.function.least)
+                high, layer = np.maximum(low, high + error), layer + 1
                 slopes, (bottom, top) = curve.steepness(low, high), curve.ends(low, high)
                 most, least = (
                     positive(top - curve.function.floor),
@@ -252,12 +265,13 @@ class Rounding:
                 self._below.append(np.zeros_like(most))
                 self._error.append(np.where(off, 0.0, error))
                 self._added.append(None)
+                self._fine.append(fine)
                 continue
             self._above.append(most + added)
             self._below.append(least + added)
             self._error.append(error)
             self._added.append(added)
-            self._finite &= (self._above[-1] + self._below[-1] < _LARGEST).all(axis=1)
+            self._fine.append(fine & (self._above[-1] + self._below[-1] < _LARGEST).all(axis=1))
 
     def _backward(self, form: Floats) -> Floats:
         """Sum what each operator adds, times the largest slope of the form there."""
@@ -280,6 +294,8 @@ class Rounding:
                 ends = [(centre - spread, centre + spread)]
             elif step.sign:
                 ends.append((low, high) if step.sign > 0 else (-high, -low))
+            elif step.groups is not None:
+                continue
             else:
                 least, most = self._slope[k]
                 ends = (
@@ -312,6 +328,44 @@ class Rounding:
             return alike
         found: Floats = np.matmul(values[:, None], matrix[self._which])[:, 0]
         return found
+
+
+def normalised(
+    groups: Integers, error: Floats, size: Floats, low: Floats
+) -> tuple[Floats, Floats, Floats, Floats, Flags]:
+    """Bound what is normalised, its error, the part of it that is new, 1 / sqrt(v), and whether.
+
+    Given errors and sizes of c, shape (n, width), and what `InverseRoot` takes at least, over the
+    reals; see `Rounding`.
+    """
+    count = np.bincount(groups)
+    root, highest = (Curve.of(KIND["InverseRoot"]).at(z)[0] for z in (low, np.zeros(1)))
+    spread = np.sqrt(means(error * error, groups))
+    steep = (1 / np.maximum(1 / root - spread, 1 / highest))[:, groups]
+    far = np.minimum(np.sqrt(count)[groups], size * steep)
+    added = far * (count[groups] + 32) * UNIT32 + TINY32 * steep
+    fine = (size * size * count[groups] < _LARGEST).all(axis=1) & bool((count < 2**16).all())
+    return far, (error + far * spread[:, groups]) * steep + added, added, steep, fine
+
+
+def normalised(
+    groups: Integers, error: Floats, size: Floats, low: Floats
+) -> tuple[Floats, Floats, Flags]:
+    """Bound ``y = c / sqrt(v)`` and its error, v being the mean of c^2 in a group, and epsilon.
+
+    Given errors and sizes of c, shape (n, width), and what `InverseRoot` takes at least over the
+    reals. All terms of v are positive, so y rounds by a share of itself. Of d numbers none exceeds
+    sqrt(d), and ``dy_i / dc_j`` is ``([i = j] - y_i y_j / d) / sqrt(v)``, wherever c moves.
+    """
+    of, count = groups[:, None] == np.arange(groups.max(initial=0) + 1), np.bincount(groups)
+    root, highest = (Curve.of(KIND["InverseRoot"]).at(z)[0] for z in (low, np.zeros(1)))
+    spread = np.sqrt(error * error @ (of / count))
+    steep = (1 / np.maximum(1 / root - spread, 1 / highest))[:, groups]
+    most = np.minimum(np.sqrt(count)[groups], size * steep)
+    added = most * (count[groups] + 32) * UNIT32 + TINY32 * steep
+    moved = np.minimum((error + most * spread[:, groups]) * steep, 2 * most)
+    fine = (size * size * count[groups] < _LARGEST).all(axis=1) & bool((count < 2**16).all())
+    return most + added, moved + added, fine
 
 
 def _products(*ends: Floats) -> tuple[Floats, Floats]:

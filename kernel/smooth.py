@@ -48,7 +48,7 @@ class Function:
     tilt: float = 0.0  # unless 0, the absolute one is at most this share of the input
     rounded: float = 0.0  # how far the rounded numbers in its forms of several nodes move it
     touch: Callable[[Floats], Floats] | None = None  # of a closed form: where it has a slope
-    least: float = -math.inf  # the least input that float32 may have
+    least: float = -math.inf  # readers give it nothing below, and no rounding does
 
     @property
     def step(self) -> float:
@@ -75,13 +75,15 @@ def _normal(z: float) -> float:
     return math.erfc(-z / math.sqrt(2)) / 2
 
 
-ROOTS_FROM = 2.0**-20
-"""From here on up `InverseRoot` is ``1 / sqrt(z)``; below, its tangent."""
+ROOTED = 2.0**-20
+"""What `InverseRoot` adds to a mean of squares and the rest of an epsilon."""
 
 
 def _inverse_root(z: Any) -> Any:
-    v = np.maximum(z, ROOTS_FROM)
-    return (1.5 - z / v / 2) / np.sqrt(v)
+    """Return ``1 / sqrt(z + ROOTED)`` above 0, and the tangent at 0 below."""
+    at = np.maximum(z, 0.0)
+    v = at + ROOTED
+    return (1 - (z - at) / v / 2) / np.sqrt(v)
 
 
 def _cubic(z: float) -> float:
@@ -120,9 +122,9 @@ FUNCTIONS = (
         None, True, 0.0, 0.0, (2.0**-120, 2.0**-23), touch=lambda slope: slope / 2,
     ),
     Function(
-        "InverseRoot", _inverse_root, lambda z: -0.5 * np.maximum(z, ROOTS_FROM) ** -1.5,
+        "InverseRoot", _inverse_root, lambda z: -0.5 * (np.maximum(z, 0.0) + ROOTED) ** -1.5,
         None, True, 0.0, 0.0, (2.0**-120, 2.0**-21),
-        touch=lambda slope: (-2 * slope) ** (-2 / 3), least=ROOTS_FROM,
+        touch=lambda slope: (-2 * slope) ** (-2 / 3) - ROOTED, least=0.0,
     ),
 )  # fmt: skip
 """By kind; 0 is the ReLU, whose rules are exact and not here."""

@@ -13,7 +13,7 @@ from leaveout.arrays import Floats
 from leaveout.kernel.float32 import Program, Step
 from leaveout.models.graph import Graph, Join, Layer, Stack
 from leaveout.models.matrices import Matrices, add, compose, dense, identity, scale, settle
-from leaveout.models.onnx.operators import Affine, Constants, Relu, Smooth
+from leaveout.models.onnx.operators import Affine, Constants, Normal, Relu, Smooth
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +110,8 @@ def lower(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> Stack
             forms[node.output] = first.through(node.operator, constants)
         elif isinstance(node.operator, Join):
             forms[node.output] = first.plus(forms[node.inputs[1]], node.operator.sign)
+        elif isinstance(node.operator, Normal):
+            forms[node.output] = first
         elif isinstance(node.operator, Relu | Smooth):
             layers.append(first.layer(members, node.operator.kind))
             forms[node.output] = _basis(first.constant.shape[2:], len(layers))
@@ -149,6 +151,8 @@ def program_of(graph: Graph, parameters: Mapping[str, NDArray[np.floating]]) -> 
         sources = tuple(places[each] for each in node.inputs)
         if isinstance(operator, Join):
             step = Step(sources, sign=operator.sign)
+        elif isinstance(operator, Normal):
+            step = Step(sources, groups=operator.groups(shape))
         elif isinstance(operator, Affine):
             matrix = dense(operator.matrix(shape, constants)).transpose(0, 2, 1)
             fixed = operator.apply(np.zeros((1, 1, *shape)), constants, True)

@@ -17,11 +17,12 @@ from onnx import TensorProto, helper, numpy_helper
 
 from leaveout.errors import ModelError
 from leaveout.files import MODEL, read_whole
+from leaveout.kernel.smooth import ROOTED
 from leaveout.models.graph import Graph, Join, Stack
 from leaveout.models.lowering import lower, stacked_constants
 from leaveout.models.matrices import magnitude
 from leaveout.models.onnx.operator_check import check_operators
-from leaveout.models.onnx.operators import Affine, Smooth
+from leaveout.models.onnx.operators import Affine, Normal, Smooth
 from leaveout.models.onnx.reader import read_graph
 from leaveout.models.onnx.repairs import repair_model
 from leaveout.models.onnx.signature import architecture_hash
@@ -591,8 +592,13 @@ def _magnitudes(network: Network, points: NDArray[np.float64]) -> NDArray[np.flo
             size, shape = (matrix @ size.T).T + constant.reshape(-1), constant.shape
         elif isinstance(node.operator, Join):
             size = size + sizes[node.inputs[1]]
+        elif isinstance(node.operator, Normal):
+            # Slopes are at most one over the root of the least epsilon.
+            centred = sizes[node.inputs[1]]
+            size = (1 + centred + np.linalg.norm(centred, axis=1, keepdims=True)) / ROOTED**0.5
         elif isinstance(node.operator, Smooth):
-            # No slope is above 1.2, and no value at 0 above 1.
-            size = 1.2 * size + 1.0
+            # Of a table, no slope is above 1.2, and no value at 0 above 1.
+            square = node.operator.name == "Square"
+            size = size * size if square else 1.2 * size + 1.0
         shapes[node.output], sizes[node.output] = shape, size + np.finfo(np.float32).tiny
     return sizes[graph.output]

@@ -19,7 +19,7 @@ from leaveout.kernel.smooth import Curve, declared_error
 from leaveout.models.activations import activate
 from leaveout.models.graph import Graph, Join, Node
 from leaveout.models.lowering import stacked_constants
-from leaveout.models.onnx.operators import Affine, Constants, Shape, Shapes, Smooth
+from leaveout.models.onnx.operators import Affine, Constants, Normal, Shape, Shapes, Smooth
 from leaveout.models.onnx.signature import dimensions
 from leaveout.models.replay import one_line, session
 
@@ -263,6 +263,8 @@ def _after(node: Node, inputs: Sequence[_Value], constants: _Constants, shapes: 
         terms = size + np.abs(others[0].exact) + others[0].error
         passed = passed + others[0].error
         k, largest = np.asarray(1), 1.0
+    elif isinstance(operator, Normal):
+        return first
     elif isinstance(operator, Smooth):
         kinds = np.full(first.exact.shape[-1], operator.kind, np.int8)
         exact = np.asarray(activate(first.exact, kinds), np.float64)

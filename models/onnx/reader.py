@@ -16,7 +16,7 @@ from leaveout.models.graph import Graph, Node
 from leaveout.models.lowering import first_flaw
 from leaveout.models.onnx.folding import FOLDED, fold_node
 from leaveout.models.onnx.node_readers import reshape
-from leaveout.models.onnx.operators import Affine, Operator, Relu, Shape, Shapes, Smooth
+from leaveout.models.onnx.operators import Affine, Normal, Operator, Relu, Shape, Shapes, Smooth
 from leaveout.models.onnx.operators.shape import BesideZero, Identity, Permute, Place, Reshape, Take
 from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.rewrites import REWRITES, Draft, Last, Rewrite, rewrite_node
@@ -28,7 +28,7 @@ from leaveout.models.onnx.signature import (
     opset_of,
 )
 from leaveout.models.onnx.table import OPERATORS
-from leaveout.models.onnx.use import DOMAINS, PRODUCT, UnsupportedError, Use
+from leaveout.models.onnx.use import DOMAINS, PRODUCT, UnsupportedError, Use, attributes_of
 from leaveout.models.onnx.values import initial_values
 
 _ALIKE = frozenset(
@@ -212,7 +212,8 @@ class Extent:
             self._reads[node.output] = {node.output: 1.0}
             self.total += width
             return
-        reads = [self._reads[name] for name in node.inputs]
+        alone = node.inputs[:1] if isinstance(node.operator, Normal) else node.inputs
+        reads = [self._reads[name] for name in alone]
         each = 1.0
         if isinstance(node.operator, Affine):
             entries = node.operator.entries(shape, self._constants)
@@ -398,10 +399,11 @@ class _Reader:
             self.constant_shapes[target] = self.values[target].shape
 
     def add_activation(self, proto: onnx.NodeProto) -> None:
-        """Read what `leaveout.models.onnx.outlines` made of several nodes."""
-        (source,), (output,) = proto.input, proto.output
-        operator = Smooth(proto.op_type.partition("_")[0])
-        self.add(Node(proto.name or output, operator, (source,), output))
+        """Read what `leaveout.models.onnx.outlines` made of several nodes, or a rewrite of one."""
+        (source, *others), (output,) = proto.input, proto.output
+        name = proto.op_type.partition("_")[0]
+        operator = Normal(tuple(attributes_of(proto)["axes"])) if others else Smooth(name)
+        self.add(Node(proto.name or output, operator, (source, *others), output))
         self.bare |= {output} if source in self.bare else set()
 
     def fold(self, proto: onnx.NodeProto, reason: str) -> None:

@@ -40,7 +40,7 @@ from leaveout.bab.native.kernels.curve_tables import (
 from leaveout.bab.native.kernels.pair_bounds import OPTIONS, jit_function, jit_inline
 from leaveout.compiling import cached_njit
 from leaveout.kernel import smooth
-from leaveout.kernel.smooth import HALF, ROOTS_FROM, SLOPE, Kinds
+from leaveout.kernel.smooth import HALF, ROOTED, SLOPE, Kinds
 
 _SEARCHED = 12
 """Slopes tried for a line that is neither a chord nor a tangent in the middle."""
@@ -62,9 +62,10 @@ def closed(kind: int, z: float) -> tuple[float, float]:
     """Return the value and slope of a closed form: those from `_SQUARE` on."""
     if kind == _SQUARE:
         return z * z, 2.0 * z
-    v = max(z, ROOTS_FROM)
+    at = max(z, 0.0)
+    v = at + ROOTED
     root = 1.0 / math.sqrt(v)
-    return (1.5 - 0.5 * (z / v)) * root, -0.5 * root / v
+    return (1.0 - 0.5 * (z - at) / v) * root, -0.5 * root / v
 
 
 @jit_inline
@@ -72,7 +73,7 @@ def touch(kind: int, slope: float) -> float:
     """Return where a closed form has a slope."""
     if kind == _SQUARE:
         return 0.5 * slope
-    return (-2.0 * slope) ** (-2.0 / 3.0) if slope < 0.0 else np.inf
+    return (-2.0 * slope) ** (-2.0 / 3.0) - ROOTED if slope < 0.0 else np.inf
 
 
 @jit_inline

@@ -5,6 +5,7 @@ from __future__ import annotations
 from leaveout.models.onnx.operators.base import (
     Affine,
     Constants,
+    Normal,
     Operator,
     Relu,
     Shape,
@@ -12,4 +13,4 @@ from leaveout.models.onnx.operators.base import (
     Smooth,
 )
 
-__all__ = ["Affine", "Constants", "Operator", "Relu", "Shape", "Shapes", "Smooth"]
+__all__ = ["Affine", "Constants", "Normal", "Operator", "Relu", "Shape", "Shapes", "Smooth"]

@@ -48,6 +48,22 @@ class Smooth(Operator):
         return KIND[self.name]
 
 
+@dataclass(frozen=True)
+class Normal(Operator):
+    """What was normalised: its first input is ``c r``, r the inverse root of the mean of c^2.
+
+    It copies that; c and r, its other inputs, tell how little a runtime's roundings move it.
+    """
+
+    axes: tuple[int, ...]  # over which the mean is, counted with the batch axis
+
+    def groups(self, shape: Shape) -> Integers:
+        """Return which number of r each number of c goes with."""
+        kept = tuple(1 if i in self.axes else n for i, n in enumerate(shape, 1))
+        own = np.arange(math.prod(kept)).reshape(kept)
+        return np.broadcast_to(own, shape).reshape(-1)
+
+
 class Affine(Operator, ABC):
     """An operator that is an affine map of its single variable input."""
 

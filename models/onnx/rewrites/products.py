@@ -6,14 +6,16 @@ difference are counted, each at least as large.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
-from leaveout.kernel.smooth import ROOTS_FROM
+from leaveout.kernel.smooth import ROOTED
 from leaveout.models.onnx.operators.shape import Reshape
 from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.rewrites.base import Draft, Rewrite
+from leaveout.models.onnx.rewrites.piecewise import larger, smaller
 from leaveout.models.onnx.use import ANY, NOT_NEGATIVE, UnsupportedError, Use, accepted_values, only
 
 
@@ -68,12 +70,20 @@ def mean(draft: Draft, use: Use, x: str, axes: Sequence[int]) -> str:
 def normalise(draft: Draft, use: Use, x: str, axes: Sequence[int], epsilon: float) -> str:
     """Write ``x / sqrt(mean(x^2) + epsilon)``."""
     epsilon = float(np.float32(epsilon))
-    if epsilon < ROOTS_FROM:
+    if epsilon < ROOTED:
         raise UnsupportedError(
-            f"epsilon = {epsilon:.3g}: at least {ROOTS_FROM:.2g} is supported; train with 1e-5"
+            f"epsilon = {epsilon:.3g}: at least {ROOTED:.2g} is supported; train with 1e-5"
         )
-    spread = draft("Add", mean(draft, use, square(draft, x), axes), draft.constant(epsilon))
-    return multiply(draft, x, draft("InverseRoot", spread, domain=OUTLINED))
+    # Exact: both are multiples of the unit in the last place of epsilon.
+    rest = draft.constant(epsilon - ROOTED)
+    spread = draft("Add", mean(draft, use, square(draft, x), axes), rest)
+    root = draft("InverseRoot", spread, domain=OUTLINED)
+    found = multiply(draft, x, root)
+    # Larger than its own root mean square by less than this: nothing is clipped, but bounds.
+    most = np.nextafter(np.float32(np.sqrt(math.prod(use.shape[axis - 1] for axis in axes))), 1e9)
+    found = larger(draft, found, draft.constant(-most))
+    found = smaller(draft, found, draft.constant(most))
+    return draft("Normal", found, x, root, domain=OUTLINED, axes=[*axes])
 
 
 class LayerNormalization(Rewrite):
