@@ -345,7 +345,7 @@ class RoundingError:
             low, high = slopes.pop(step.output)
             if step.output in self.local:
                 total += np.maximum(np.abs(low), np.abs(high)) @ self.local[step.output]
-            if step.groups is not None or step.sums and step.inputs[0] == graph.input:
+            if step.groups is not None or (step.sums and step.inputs[0] == graph.input):
                 continue
             for source, pulled in zip(
                 step.inputs, self._input_slopes(step, low, high), strict=True
@@ -374,6 +374,7 @@ class RoundingError:
         return [(below - pad, above + pad)]
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def rounding_error(
     evaluation: Evaluation, bounds: Sequence[Interval], box: Box, deadline: Deadline = NEVER
 ) -> RoundingError:

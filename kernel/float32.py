@@ -201,6 +201,7 @@ class Rounding:
         found = found * (1 + FOLDED + gamma(8 * longest + 64)) + TINY32
         return np.where(self._fine[-1][:, None] & (found >= 0) & (found < np.inf), found, np.inf)
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _forward(self, region: Region) -> None:
         """Bound values, and what each operator adds: bounds of exact values keep them small."""
         layer, runs, terms, lows = 0, dict[int, _Fused](), {0: 0}, dict[int, Floats]()
@@ -328,24 +329,6 @@ class Rounding:
             return alike
         found: Floats = np.matmul(values[:, None], matrix[self._which])[:, 0]
         return found
-
-
-def normalised(
-    groups: Integers, error: Floats, size: Floats, low: Floats
-) -> tuple[Floats, Floats, Floats, Floats, Flags]:
-    """Bound what is normalised, its error, the part of it that is new, 1 / sqrt(v), and whether.
-
-    Given errors and sizes of c, shape (n, width), and what `InverseRoot` takes at least, over the
-    reals; see `Rounding`.
-    """
-    count = np.bincount(groups)
-    root, highest = (Curve.of(KIND["InverseRoot"]).at(z)[0] for z in (low, np.zeros(1)))
-    spread = np.sqrt(means(error * error, groups))
-    steep = (1 / np.maximum(1 / root - spread, 1 / highest))[:, groups]
-    far = np.minimum(np.sqrt(count)[groups], size * steep)
-    added = far * (count[groups] + 32) * UNIT32 + TINY32 * steep
-    fine = (size * size * count[groups] < _LARGEST).all(axis=1) & bool((count < 2**16).all())
-    return far, (error + far * spread[:, groups]) * steep + added, added, steep, fine
 
 
 def normalised(

@@ -222,7 +222,7 @@ class Pairs:
     on: Flags
     off: Flags
     free: Flags
-    ends: Floats  # of smooth pairs, shape (n, 9, width), or none
+    ends: Floats  # of smooth pairs, shape (n, 11, width), or none
 
     @staticmethod
     def of(state: Floats, phase: NDArray[np.int8], above_tie: Flags, kinds: Kinds) -> Pairs:
@@ -261,7 +261,7 @@ class Pairs:
             np.where(free[:, None], one, other)
             for one, other in ((free_z, z), (free_d, d), (free_e, e))
         )
-        ends = np.zeros((len(low), 9, 0))
+        ends = np.zeros((len(low), 11, 0))
         if kinds.any():
             ends = pair_ends(kinds, low, high, below, above)
             size = np.where(kinds > 0, np.maximum(*map(np.abs, change_of(ends))), size)

@@ -48,7 +48,7 @@ class Function:
     tilt: float = 0.0  # unless 0, the absolute one is at most this share of the input
     rounded: float = 0.0  # how far the rounded numbers in its forms of several nodes move it
     touch: Callable[[Floats], Floats] | None = None  # of a closed form: where it has a slope
-    least: float = -math.inf  # readers give it nothing below, and no rounding does
+    least: float = -math.inf  # readers give it nothing below this, and no rounding does
 
     @property
     def step(self) -> float:
@@ -76,14 +76,7 @@ def _normal(z: float) -> float:
 
 
 ROOTED = 2.0**-20
-"""What `InverseRoot` adds to a mean of squares and the rest of an epsilon."""
-
-
-def _inverse_root(z: Any) -> Any:
-    """Return ``1 / sqrt(z + ROOTED)`` above 0, and the tangent at 0 below."""
-    at = np.maximum(z, 0.0)
-    v = at + ROOTED
-    return (1 - (z - at) / v / 2) / np.sqrt(v)
+"""What `InverseRoot` adds to a mean of squares and the rest of an epsilon, both at least 0."""
 
 
 def _cubic(z: float) -> float:
@@ -122,7 +115,8 @@ FUNCTIONS = (
         None, True, 0.0, 0.0, (2.0**-120, 2.0**-23), touch=lambda slope: slope / 2,
     ),
     Function(
-        "InverseRoot", _inverse_root, lambda z: -0.5 * (np.maximum(z, 0.0) + ROOTED) ** -1.5,
+        "InverseRoot", lambda z: (np.maximum(z, 0.0) + ROOTED) ** -0.5,
+        lambda z: -0.5 * (np.maximum(z, 0.0) + ROOTED) ** -1.5,
         None, True, 0.0, 0.0, (2.0**-120, 2.0**-21),
         touch=lambda slope: (-2 * slope) ** (-2 / 3) - ROOTED, least=0.0,
     ),
@@ -207,8 +201,8 @@ class Curve:
         return np.minimum.reduce(found) - SLOPE, np.maximum.reduce(found) + SLOPE
 
     def size(self, here: Floats) -> Floats:
-        """Bound values and changes, given what `pair_ends` says, shape (n, 9, r, width)."""
-        found: Floats = 2 + np.abs(here).sum(1)
+        """Bound values and changes, given what `pair_ends` says, shape (n, 11, r, width)."""
+        found: Floats = 2 + np.abs(here[:, :9]).sum(1)
         return found
 
     def ends(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
@@ -228,6 +222,7 @@ class Convex(Curve):
     def top(self, a: Floats, c: Floats, low: Floats, high: Floats) -> Floats:
         """Bound the largest ``a f(z) - c z`` over [low, high] from above."""
         assert self.function.touch
+        low, high = self._within(low, high)
         with np.errstate(all="ignore"):
             near = self.function.touch(np.where(a == 0, 0.0, c / a))
             near = np.where(np.isnan(near), high, near)
@@ -242,14 +237,20 @@ class Convex(Curve):
             best = np.where(a < 0, tangent, np.maximum(*found))
         return np.where(best > -np.inf, best, np.inf)
 
+    def _within(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+        """Return the part of ranges that it may be given."""
+        low = np.maximum(low, self.function.least)
+        return low, np.maximum(low, high)
+
     def steepness(self, low: Floats, high: Floats) -> tuple[Floats, Floats]:
         """Bound slopes over [low, high]."""
-        least, most = self.function.slope(low), self.function.slope(high)
+        least, most = (self.function.slope(z) for z in self._within(low, high))
         return least - 8 * UNIT * np.abs(least), most + 8 * UNIT * np.abs(most)
 
     def size(self, here: Floats) -> Floats:
         """Bound values, which are largest at the ends, and changes, given what `pair_ends` says."""
-        values = sum(self.function.value(here[:, i]) for i in (0, 1, 4, 5))
+        ends = [*self._within(here[:, 0], here[:, 1]), *self._within(here[:, 4], here[:, 5])]
+        values = sum(self.function.value(z) for z in ends)
         steepest, farthest = np.abs(here[:, 6:8]).max(1), np.abs(here[:, 2:4]).max(1)
         return super().size(here) + values + steepest * farthest
 
@@ -268,32 +269,37 @@ def declared_error(kind: int, inputs: Floats, values: Floats) -> Floats:
     """Return how far onnxruntime's float32 values may be off, of absolute inputs and values."""
     (absolute, relative), tilt = FUNCTIONS[kind].error, FUNCTIONS[kind].tilt
     near = np.minimum(absolute, tilt * inputs) if tilt else absolute
-    return np.where((inputs <= REACH) | (FUNCTIONS[kind].touch is not None), near + VALUE + relative * values, np.inf)
+    known = (inputs <= REACH) | (FUNCTIONS[kind].touch is not None)
+    return np.where(known, near + VALUE + relative * values, np.inf)
 
 
 def pair_ends(kinds: Kinds, low: Floats, high: Floats, below: Floats, above: Floats) -> Floats:
-    """Return what bounds smooth pairs, shape (n, 9, width): see `tops`.
+    """Return what bounds smooth pairs, shape (n, 11, width): see `tops`.
 
-    Ranges of z, of dz and of z + dz, and of m in ``f(z + dz) - f(z) = m dz``: a slope between. Last
-    how far the two may be apart at dz = 0, where they are written in different forms.
+    Ranges of z, of dz and of z + dz, and of m in ``f(z + dz) - f(z) = m dz``: a slope between. Then
+    how far the two may be apart at dz = 0, where they are written in different forms, and, where
+    slopes have no common bound, how far values are.
     """
     pad = 4 * UNIT * (np.abs(low) + np.abs(high) + np.abs(below) + np.abs(above))
     least, most = low + below - pad, high + above + pad
-    found = np.stack([low, high, below, above, least, most, *np.zeros((3, *low.shape))], 1)
+    found = np.stack([low, high, below, above, least, most, *np.zeros((5, *low.shape))], 1)
+    found[:, 9], found[:, 10] = -np.inf, np.inf
     for curve, at in by_kind(kinds):
         hull = np.minimum(low, least)[:, at], np.maximum(high, most)[:, at]
         found[:, 6, at], found[:, 7, at] = curve.steepness(*hull)
         found[:, 8, at] = 2 * curve.function.rounded
+        if curve.function.touch:
+            before = curve.ends(low[:, at], high[:, at])
+            after = curve.ends(least[:, at], most[:, at])
+            found[:, 9, at], found[:, 10, at] = after[0] - before[1], after[1] - before[0]
     return found
 
 
-def change_of(
-    ends: Floats, b: Floats | float = 1.0, cd: Floats | float = 0.0
-) -> tuple[Floats, Floats]:
-    """Return the least and the greatest ``(b m - cd) dz``: at corners of their ranges."""
-    found = [(b * ends[:, m] - cd) * ends[:, d] for m in (6, 7) for d in (2, 3)]
-    apart = np.abs(b) * ends[:, 8]
-    return np.minimum.reduce(found) - apart, np.maximum.reduce(found) + apart
+def change_of(ends: Floats) -> tuple[Floats, Floats]:
+    """Return the least and the greatest change of outputs."""
+    found = [ends[:, m] * ends[:, d] for m in (6, 7) for d in (2, 3)]
+    least, most = np.minimum.reduce(found) - ends[:, 8], np.maximum.reduce(found) + ends[:, 8]
+    return np.maximum(least, ends[:, 9]), np.minimum(most, ends[:, 10])
 
 
 def tops(
@@ -316,7 +322,8 @@ def tops(
         room = 8 * UNIT * (np.abs(own) + np.abs(second)) * curve.size(here)
         other = np.where(away, second, 0.0)
         best = curve.top(own - other, steep - np.where(away, change, 0.0), here[:, 0], here[:, 1])
-        joint = change_of(here, second, change)[1]
+        joint = [(second * here[:, m] - change) * here[:, d] for m in (6, 7) for d in (2, 3)]
         alone = curve.top(other, np.where(away, change, 0.0), here[:, 4], here[:, 5])
-        found[..., at] = best + np.where(away, alone, joint) + room
+        together = np.maximum.reduce(joint) + np.abs(second) * here[:, 8]
+        found[..., at] = best + np.where(away, alone, together) + room
     return found

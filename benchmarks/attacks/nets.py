@@ -57,7 +57,8 @@ def model_of(net: Net, floats: dict[str, dict[str, Any]] | None = None) -> onnx.
 
 def is_smooth(net: Net) -> bool:
     """Return whether a network may have a smooth activation."""
-    kinds = {"Sigmoid", "Tanh", "Softplus", "Elu", "Gelu", "Erf"}
+    kinds = {"Sigmoid", "Tanh", "Softplus", "Elu", "Gelu", "Erf", "Mish", "Pow"}
+    kinds.add("LayerNormalization")
     return any(kind in kinds for kind, *_ in net["nodes"])
 
 
@@ -132,8 +133,20 @@ class _Maker:
             self.add("Relu", [self.at], self.shape)
             return
         x, shape = self.at, self.shape
-        kind = str(self.rng.choice(["Sigmoid", "Tanh", "Softplus", "Elu", "Silu", "Gelu", "Cubic"]))
-        if kind == "Silu":
+        kinds = ["Sigmoid", "Tanh", "Softplus", "Elu", "Silu", "Gelu", "Cubic", "Gate", "Pow"]
+        kinds += ["LayerNormalization"] * (self.opset >= 17) + ["Mish"] * (self.opset >= 18)
+        kind = str(self.rng.choice(kinds))
+        if kind == "Gate":
+            self.add("Relu", [x], shape)
+            self.add("Sigmoid", [x], shape)
+            self.add("Mul", [f"t{len(self.nodes) - 2}", self.at], shape)
+        elif kind == "Pow":
+            self.add("Pow", [x, self.fixed(float(self.rng.choice([2, 3])))], shape)
+        elif kind == "LayerNormalization":
+            scale = self.constant(1 + 0.3 * self.rng.normal(size=shape[-1]))
+            epsilon = float(self.rng.choice([1e-5, 1e-3, 0.1]))
+            self.add("LayerNormalization", [x, scale], shape, axis=-1, epsilon=epsilon)
+        elif kind == "Silu":
             self.add("Sigmoid", [x], shape)
             self.add("Mul", [x, self.at], shape)
         elif kind == "Gelu" and self.opset >= 20 and self.rng.random() < 0.5:

@@ -49,6 +49,23 @@ def _form(d: Draft) -> None:
     write(d, text)
 
 
+def _power(d: Draft) -> None:
+    exponent = d.constant(np.float32(d.rng.choice([2.0, 3.0, 2.5])).reshape(()))
+    d.node("Pow", [exponent], {}, d.shape)
+
+
+def _gate(d: Draft) -> None:
+    x = d.last
+    d.node("Sigmoid" if d.rng.random() < 0.5 else "Relu", [], {}, d.shape)
+    d.node("Mul", [x], {}, d.shape)
+
+
+def _norm(d: Draft) -> None:
+    scale = d.constant(d.rng.normal(size=d.shape[-1:]).astype(np.float32))
+    epsilon = float(d.rng.choice([1e-5, 1e-3, 1e-8]))
+    d.node("LayerNormalization", [scale], {"axis": -1, "epsilon": epsilon}, d.shape)
+
+
 SMOOTH = {
     "Sigmoid": _plain("Sigmoid"),
     "Tanh": _plain("Tanh"),
@@ -56,4 +73,9 @@ SMOOTH = {
     "Elu": _plain("Elu", alpha=[1.0, 1.0, 0.5]),
     "Gelu": _plain("Gelu", approximate=["none", "tanh"]),
     "form": _form,
+    "Pow": _power,
+    "gate": _gate,
+    "LayerNormalization": _norm,
+    "Mish": _plain("Mish"),
+    "HardSwish": _plain("HardSwish"),
 }

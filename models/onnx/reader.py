@@ -104,12 +104,12 @@ def _read_batch_drop(use: Use, kind: str) -> Operator | None:
 
 
 _SMOOTH = (
-    "of smooth functions, only Sigmoid, Tanh, Gelu, SiLU, Softplus, Elu, Selu and Celu are "
-    "supported (SiLU and Gelu also as torch writes them); train with one of these, or with ReLU"
+    "of smooth functions, only Sigmoid, Tanh, Gelu, SiLU, Mish, Softplus, Elu, Selu and Celu are "
+    "supported (SiLU, Gelu and Mish as torch writes them); train with one of these, or with ReLU"
 )
 _NORMAL = (
-    "it divides by a value computed from the data; train with batch normalisation instead "
-    "(transformers are not supported: dense layers and convolutions are)"
+    "it divides by a value computed from the data; train with batch or layer normalisation "
+    "instead (LayerNormalization is one node from opset 17 on)"
 )
 _ATTENTION = PRODUCT
 _RECURRENT = (
@@ -135,7 +135,7 @@ _SERIES = "the scores must be one tensor; export them as [batch, labels]"
 _TABLE = "indexing by data is not supported; encode categories as one-hot columns"
 
 _BY_KIND: Mapping[str, str] = {
-    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Erf Exp HardSwish Log Mish "
+    _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Erf Exp Log "
     "Reciprocal Sin Sinh Softsign Sqrt Swish Tan",
     _NORMAL: "GroupNormalization LpNormalization LRN "
     "MeanVarianceNormalization SimplifiedLayerNormalization LpPool GlobalLpPool "
@@ -157,7 +157,10 @@ _BY_KIND: Mapping[str, str] = {
 }
 _CURES = {name: text for text, names in _BY_KIND.items() for name in names.split()}
 
-_PRODUCTS = {"MatMul": PRODUCT, "Div": PRODUCT.replace("multiplies", "divides")}
+_PRODUCTS = {
+    "MatMul": PRODUCT,
+    "Div": "it divides data by data; multiply instead, or divide before the network",
+}
 """Operators that the network's data may not be both inputs of."""
 
 TELLING = frozenset(

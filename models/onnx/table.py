@@ -35,7 +35,6 @@ from leaveout.models.onnx.use import (
     NOT_NEGATIVE,
     PADS,
     POSITIVE,
-    PRODUCT,
     SIZES,
     TRAINING,
     Accepted,
@@ -72,8 +71,6 @@ def _sum(sign: int) -> Callable[[Use], Operator]:
 
 
 def _multiply(use: Use) -> Operator:
-    if len(use.variables) != 1:
-        raise UnsupportedError(PRODUCT)
     return Scale(next(name for name in use.proto.input if name not in use.shapes), "multiply")
 
 

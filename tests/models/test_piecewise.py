@@ -174,7 +174,7 @@ REFUSED = {
     "places of the maximum": node("MaxPool", ["x"], ["t", "y"], kernel_shape=[1]),
     "column by column": node("MaxPool", ["x"], ["y"], kernel_shape=[1], storage_order=1),
     "a jump": node("ThresholdedRelu", ["x"], ["y"]),
-    "no line": node("HardSwish", ["x"], ["y"]),
+    "no line": node("Softsign", ["x"], ["y"]),
     "slope that is no number": node("LeakyRelu", ["x"], ["y"], alpha=float("nan")),
     "bound that is no number": node("Clip", ["x", "", "c"], ["y"]),
     "maxima of samples": node("ReduceMax", ["x"], ["y"], axes=[0]),

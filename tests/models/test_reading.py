@@ -145,7 +145,7 @@ REFUSED = {
         ["n", 2],
     ),
     "NaN weights": _one_node(helper.make_node("MatMul", ["x", "W"], ["y"]), {"W": W * np.nan}),
-    "product of variables": _one_node(helper.make_node("Mul", ["x", "x"], ["y"]), out=("n", 3)),
+    "quotient of variables": _one_node(helper.make_node("Div", ["x", "x"], ["y"]), out=("n", 3)),
     "mixes the batch": _one_node(
         helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": np.asarray([-1, 1], np.int64)}
     ),

@@ -114,6 +114,30 @@ class Drawn:
         if self.draw(st.integers(0, 9)) == 0:
             self.outputs += ["u", "v"]
 
+    def pow(self):
+        value = np.asarray(self.sized(2, 3, 2.5, 0, [2, 2]))
+        self.constant(value.astype(self.sized(np.int64, F32)))
+
+    def layernormalization(self):
+        self.opset = self.sized(17, 20, 23, 16)
+        self.attribute("axis", -1, -1, 1, 2, 0)
+        self.attribute("epsilon", 1e-5, 1e-3, 0.1, 1e-8, 0.0)
+        self.attribute("stash_type", 1, 0)
+        axis = self.attributes.get("axis", -1)
+        shape = (1, *self.shape)[axis:]
+        for _ in range(1 + (self.kind == "LayerNormalization" and self.sized(True, False))):
+            self.normal(*self.sized(shape, shape[-1:], (1,)))
+
+    def rmsnormalization(self):
+        self.layernormalization()
+        self.opset = self.sized(23, 22)
+
+    def instancenormalization(self):
+        self.shape = [self.sized(2, 1, 3), *(4, 2)[: self.sized(1, 2, 0)]]
+        self.attribute("epsilon", 1e-5, 1e-3, 1e-8)
+        for _ in range(2):
+            self.normal(self.sized(self.shape[0], 1))
+
     def _window(self, rank):
         some = st.lists(st.integers(1, 3), min_size=rank, max_size=rank)
         odd = st.sampled_from([[0] * rank, [-1] * rank, [1] * (rank + 1), [2**40] * rank])

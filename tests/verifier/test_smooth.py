@@ -19,7 +19,7 @@ from attacks.questions import instance_of
 from support import networks
 
 node = helper.make_node
-KINDS = ["Tanh", "Sigmoid", "Gelu", "Elu"]
+KINDS = ["Tanh", "Sigmoid", "Gelu", "Elu", "Mish"]
 
 
 def smooth(rng, kind, moved=None):
@@ -34,7 +34,11 @@ def smooth(rng, kind, moved=None):
         nodes.append(node("Gemm", [last, f"w{k}", f"b{k}"], [out]))
         last = f"h{k}"
         if k < 2:
-            nodes.append(node(kind, [out], [last]))
+            given = [out]
+            if kind == "LayerNormalization":
+                held[f"g{k}"] = np.linspace(0.5, 1.5, widths[k + 1], dtype=np.float32)
+                given.append(f"g{k}")
+            nodes.append(node(kind, given, [last]))
     model = networks.model(nodes, held, ["n", 2], ["n", 2])
     model.opset_import[0].version = 20
     return model, held
@@ -67,6 +71,23 @@ def test_bounds_hold_at_points_and_certificates_are_accepted(kind, tmp_path, cap
         assert result.upper - result.lower <= 0.02 * abs(result.upper)
     assert run(["check", str(certificate)]) == 0
     assert "accepted" in capsys.readouterr().out
+
+
+def test_a_normalised_network_is_bounded_to_within_rounding(tmp_path):
+    model, _ = smooth(np.random.default_rng(5), "LayerNormalization")
+    onnx.save(model, tmp_path / "n.onnx")
+    (tmp_path / "c.spec").write_text(
+        'let N = network("n.onnx")\n'
+        "find top: least b such that forall x in box(-1, 1): score(N, x, 0) <= b\n"
+    )
+    certificate = tmp_path / "c.cert"
+    (result,) = leaveout.verify(
+        tmp_path / "c.spec", time=30, workers=1, certificate=certificate
+    ).results
+    check(certificate)
+    points = np.random.default_rng(0).uniform(-1, 1, (50_000, 2)).astype(np.float32)
+    shown = load_network(tmp_path / "n.onnx").runner().scores(points)[:, 0].max()
+    assert shown <= result.upper <= result.lower + 0.01
 
 
 @pytest.mark.parametrize("seconds", [1.2, 2.0])

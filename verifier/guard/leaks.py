@@ -15,6 +15,8 @@ from leaveout.arrays import Floats
 from leaveout.bab import Instance
 from leaveout.cores import cores
 from leaveout.encoders import Box, Interval, rounding_error
+from leaveout.errors import GuardError
+from leaveout.kernel.smooth import FUNCTIONS
 from leaveout.models import confidence
 from leaveout.verifier.guard.access import ProvedBounds
 from leaveout.verifier.guard.coarse import CoarseCopy
@@ -55,6 +57,15 @@ class Crowd:
     """
 
     def __init__(self, instance: Instance) -> None:
+        network = instance.network
+        kinds = {
+            k for layer in network.stack.layers if layer.kinds is not None for k in layer.kinds
+        }
+        if any(FUNCTIONS[kind].touch for kind in kinds):
+            raise GuardError(
+                f"{network.source}: it multiplies data by data, as a LayerNormalization does, and "
+                "such members are not evaluated together; train with BatchNormalization instead"
+            )
         self._instance = instance
         self._labels = instance.labels
         scale = float(instance.pair.hyper[-1].magnitude.max())

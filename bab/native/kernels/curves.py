@@ -62,10 +62,17 @@ def closed(kind: int, z: float) -> tuple[float, float]:
     """Return the value and slope of a closed form: those from `_SQUARE` on."""
     if kind == _SQUARE:
         return z * z, 2.0 * z
-    at = max(z, 0.0)
-    v = at + ROOTED
+    v = max(z, 0.0) + ROOTED
     root = 1.0 / math.sqrt(v)
-    return (1.0 - 0.5 * (z - at) / v) * root, -0.5 * root / v
+    return root, -0.5 * root / v
+
+
+@jit_inline
+def within(kind: int, lo: float, hi: float) -> tuple[float, float]:
+    """Return the part of a range that an activation may be given."""
+    if kind == _INVERSE_ROOT:
+        return max(lo, 0.0), max(hi, 0.0)
+    return lo, hi
 
 
 @jit_inline
@@ -253,23 +260,30 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
     """Write a smooth neuron's lines and ranges; return the largest change of its output."""
     kind = int(state[KIND, j])
     l, u, vl, vu = state[0, j], state[1, j], state[4, j], state[5, j]
-    middle = 0.5 * (l + u)
-    state[UP, j], state[UP_AT, j] = best_line(knots, data, kind, 1.0, l, u)
-    state[DOWN, j], state[DOWN_AT, j] = best_line(knots, data, kind, -1.0, l, u)
-    room = 32.0 * _UNIT * size_of(kind, l, u)
+    lower, upper = within(kind, l, u)
+    middle = 0.5 * (lower + upper)
+    state[UP, j], state[UP_AT, j] = best_line(knots, data, kind, 1.0, lower, upper)
+    state[DOWN, j], state[DOWN_AT, j] = best_line(knots, data, kind, -1.0, lower, upper)
+    room = 32.0 * _UNIT * size_of(kind, lower, upper)
     state[UP_AT, j] += room
     state[DOWN_AT, j] -= room
     gap = (state[UP, j] - state[DOWN, j]) * middle + state[UP_AT, j] - state[DOWN_AT, j]
     state[GAP, j] = gap
     if not pair:
-        state[LEAST, j], state[MOST, j] = steepness(knots, data, kind, l, u)
+        state[LEAST, j], state[MOST, j] = steepness(knots, data, kind, lower, upper)
         return 0.0
     pad = 4.0 * _UNIT * (abs(l) + abs(u) + abs(vl) + abs(vu))
-    lo, hi = l + vl - pad, u + vu + pad
-    least, most = steepness(knots, data, kind, min(l, lo), max(u, hi))
+    lo, hi = within(kind, l + vl - pad, u + vu + pad)
+    least, most = steepness(knots, data, kind, min(lower, lo), max(upper, hi))
     state[LEAST, j], state[MOST, j] = least, most
     far: float = max(abs(vl), abs(vu))
     change: float = max(abs(least), abs(most)) * far + data[kind, 7]
+    if kind >= _SQUARE:
+        top, _ = closed_top(kind, 1.0, 0.0, lower, upper)
+        bottom, _ = closed_top(kind, -1.0, 0.0, lower, upper)
+        after, _ = closed_top(kind, 1.0, 0.0, lo, hi)
+        before, _ = closed_top(kind, -1.0, 0.0, lo, hi)
+        change = min(change, max(after + bottom, top + before))
     direct = (most - least) * far
     up, up_at = best_line(knots, data, kind, 1.0, lo, hi)
     down, down_at = best_line(knots, data, kind, -1.0, lo, hi)
@@ -321,8 +335,10 @@ def by_curve(state: Floats, j: int, a: float, b: float, pair: bool) -> tuple[flo
     best += more
     if apart:
         cz += cd
-        kind, l, u = int(state[KIND, j]), state[0, j], state[1, j]
-        size = size_of(kind, l, u) + size_of(kind, l + state[4, j], u + state[5, j])
+        kind = int(state[KIND, j])
+        l, u = within(kind, state[0, j], state[1, j])
+        lo, hi = within(kind, state[0, j] + state[4, j], state[1, j] + state[5, j])
+        size = size_of(kind, l, u) + size_of(kind, lo, hi)
         best += 32.0 * _UNIT * (abs(a) + abs(b)) * size
     return cz, cd, best
 
@@ -334,19 +350,21 @@ def curve_pair(
 ) -> tuple[float, float, float, float, float]:  # fmt: skip
     """Bound a smooth pair, and say where: (value, z, dz, h, dh)."""
     kind = int(state[KIND, j])
-    l, u, vl, vu = state[0, j], state[1, j], state[4, j], state[5, j]
+    vl, vu = state[4, j], state[5, j]
+    l, u = within(kind, state[0, j], state[1, j])
     if not pair:
         best, z = curve_top(knots, data, kind, a, cz, l, u)
         h, _ = curve(knots, data, kind, z)
         return best, z, 0.0, h, 0.0
     far = abs(vl) + abs(vu)
-    size = size_of(kind, l, u) + size_of(kind, l + vl, u + vu) + far
+    pad = 4.0 * _UNIT * (abs(state[0, j]) + abs(state[1, j]) + far)
+    lo, hi = within(kind, state[0, j] + vl - pad, state[1, j] + vu + pad)
+    size = size_of(kind, l, u) + size_of(kind, lo, hi) + far
     size += max(abs(state[LEAST, j]), abs(state[MOST, j])) * far
     room = 32.0 * _UNIT * (abs(a) + abs(b)) * size
     if state[APART, j] != 0.0:
-        pad = 4.0 * _UNIT * (abs(l) + abs(u) + far)
         best, z = curve_top(knots, data, kind, a - b, cz - cd, l, u)
-        more, w = curve_top(knots, data, kind, b, cd, l + vl - pad, u + vu + pad)
+        more, w = curve_top(knots, data, kind, b, cd, lo, hi)
         h, _ = curve(knots, data, kind, z)
         after, _ = curve(knots, data, kind, w)
         return best + more + room, z, w - z, h, after - h

@@ -38,6 +38,7 @@ from leaveout.models.onnx.rewrites.piecewise import (
     Total,
 )
 from leaveout.models.onnx.rewrites.products import (
+    Gated,
     InstanceNormalization,
     LayerNormalization,
     Power,
@@ -65,6 +66,8 @@ REWRITES: tuple[Rewrite, ...] = (
     SpreadSum("Add"),
     SpreadSum("Sub"),
     Product(),
+    Gated("Mish"),
+    Gated("HardSwish"),
     Power(),
     LayerNormalization(),
     RootMeanSquare(),

@@ -44,6 +44,20 @@ class Product(Rewrite):
         return square(draft, x) if x == y else multiply(draft, x, y)
 
 
+class Gated(Rewrite):
+    """Mish and HardSwish: the data times a bent copy of themselves."""
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator  # type: ignore[misc]
+
+    def visit(self, use: Use, draft: Draft) -> str:
+        """See `Rewrite.visit`."""
+        (x,) = use.variables
+        if self.operator == "Mish":
+            return multiply(draft, x, draft("Tanh", draft("Softplus", x)))
+        return multiply(draft, x, draft("HardSigmoid", x, alpha=1 / 6, beta=0.5))
+
+
 class Power(Rewrite):
     """Pow with the exponent 2 or 3."""
 
@@ -54,7 +68,9 @@ class Power(Rewrite):
         """See `Rewrite.visit`."""
         exponent = use.values[use.constant(1)]
         if exponent.size != 1 or exponent.ndim > 1 or exponent.reshape(()) not in (2, 3):
-            raise UnsupportedError("only the powers 2 and 3 are supported; multiply instead")
+            raise UnsupportedError(
+                "only the powers 2 and 3 are supported, from a Constant node; multiply instead"
+            )
         (x,) = use.variables
         twice = square(draft, x)
         return twice if exponent.reshape(()) == 2 else multiply(draft, x, twice)

@@ -1,0 +1,167 @@
+"""Products of data with data and normalisations, read as what onnxruntime computes."""
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
+from leaveout.errors import ModelError
+from leaveout.kernel.float32 import Program, Region, Rounding, normalised
+from leaveout.models.lowering import program_of
+from leaveout.models.onnx.file import network_from
+
+from support import networks
+
+F32 = np.float32
+node = helper.make_node
+WIDTH = 6
+
+
+def scaled(kind, **given):
+    return lambda: ([node(kind, ["h", "g", "b"], ["a"], **given)], ["g", "b"])
+
+
+def plain(*nodes, **held):
+    return lambda: (copy.deepcopy(list(nodes)), held)
+
+
+CASES = {
+    "layer norm": scaled("LayerNormalization", axis=-1),
+    "its epsilon": scaled("LayerNormalization", epsilon=0.1),
+    "no bias": lambda: ([node("LayerNormalization", ["h", "g"], ["a"])], ["g"]),
+    "root mean square": lambda: ([node("RMSNormalization", ["h", "g"], ["a"])], ["g"]),
+    "square": plain(node("Mul", ["h", "h"], ["a"])),
+    "product": plain(node("Relu", ["h"], ["r"]), node("Mul", ["h", "r"], ["a"])),
+    "power 2": plain(node("Pow", ["h", "two"], ["a"]), two=F32(2)),
+    "power 3": plain(node("Pow", ["h", "two"], ["a"]), two=F32(3)),
+    "mish": plain(node("Mish", ["h"], ["a"])),
+    "hard swish": plain(node("HardSwish", ["h"], ["a"])),
+    "gated": plain(
+        node("Split", ["h"], ["p", "q"], axis=-1, num_outputs=2),
+        node("Sigmoid", ["q"], ["s"]),
+        node("Mul", ["p", "s"], ["c"]),
+        node("Concat", ["c", "q"], ["a"], axis=-1),
+    ),
+}
+
+
+def network(case, rng, depth=1):
+    """Return a network with a case between two layers, perhaps twice."""
+    nodes, held, last, inputs = [], {}, "x", 3
+    for k in range(depth):
+        names = {"h": f"h{k}"}
+        held[f"W{k}"] = rng.normal(size=(inputs, WIDTH)).astype(F32)
+        nodes.append(node("MatMul", [last, f"W{k}"], [f"h{k}"]))
+        own, constants = CASES[case]()
+        if isinstance(constants, dict):
+            for name, value in constants.items():
+                names[name] = f"{name}{k}"
+                tensor = helper.make_tensor("", 1, np.shape(value), [float(value)])
+                nodes.append(node("Constant", [], [f"{name}{k}"], value=tensor))
+        else:
+            for name in constants:
+                names[name] = f"{name}{k}"
+                held[f"{name}{k}"] = rng.normal(1, 0.3, WIDTH).astype(F32)
+        for each in own:
+            for names_of in (each.input, each.output):
+                names_of[:] = [names.setdefault(n, f"{n}{k}") for n in names_of]
+            nodes.append(each)
+        last, inputs = f"a{k}", WIDTH
+    held["V"] = rng.normal(size=(WIDTH, 2)).astype(F32)
+    nodes.append(node("MatMul", [last, "V"], ["y"]))
+    model = networks.model(nodes, held, ["n", 3], ["n", 2])
+    model.opset_import[0].version = 23
+    return network_from(model, "net.onnx")
+
+
+def exact(net, points):
+    return net.stack.scores(points.astype(float))[0]
+
+
+@pytest.mark.parametrize("case", CASES)
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=15)
+def test_scores_are_within_their_bounds_and_float32_within_what_is_charged(case, seed):
+    rng = np.random.default_rng(seed)
+    net = network(case, rng, depth=int(rng.integers(1, 3)))
+    middle, width = rng.normal(size=3), 10.0 ** rng.uniform(-4, 0.5)
+    box = Box(middle - width, middle + width)
+    points = rng.uniform(box.lower, box.upper, (400, 3)).astype(F32)
+    points = np.clip(points, box.lower.astype(F32), box.upper.astype(F32))
+    points = points[((points >= box.lower) & (points <= box.upper)).all(axis=1)]
+    bounds = network_bounds(net.stack, box)
+    for known, found in zip(bounds, net.stack.activations(points.astype(float)), strict=True):
+        room = 1e-9 * (1 + np.abs(found[0]))
+        assert (known.lower - room <= found[0]).all()
+        assert (found[0] <= known.upper + room).all()
+    own = {name: value[None] for name, value in net.parameters.items()}
+    forms = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, -1.0]])
+    moved = np.abs((net.runner().scores(points).astype(float) - exact(net, points)) @ forms.T)
+    charged = rounding_error(evaluation_of(net.graph, own), bounds, box).of_forms(forms)
+    assert (moved.max(axis=0) <= charged + 1e-12).all()
+    region = Region(
+        np.maximum(box.upper, 0)[None], np.maximum(-box.lower, 0)[None],
+        [each.lower[None] for each in bounds], [each.upper[None] for each in bounds],
+    )  # fmt: skip
+    program = program_of(net.graph, own)
+    program.check()
+    rounding = Rounding(program, np.zeros(1, np.int64), region)
+    assert (moved.max(axis=0) <= rounding.of_forms(forms[None])[0] + 1e-12).all()
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+def test_what_is_normalised_moves_no_further_than_is_said(seed):
+    rng = np.random.default_rng(seed)
+    width, epsilon = int(rng.integers(1, 9)), 2.0**-20
+    groups = np.sort(rng.integers(0, 2, width)) if width > 1 else np.zeros(1, np.int64)
+    groups = groups - groups.min()
+    c = rng.normal(size=(30, width)) * 10.0 ** rng.uniform(-3, 1, (30, 1))
+    e = 10.0 ** rng.uniform(-8, 0, width) * np.ones(c.shape)
+    of = groups[:, None] == np.arange(groups.max() + 1)
+    means = lambda v: (v * v) @ (of / of.sum(0))
+    y = lambda v: v / np.sqrt(means(v) + epsilon)[:, groups]
+    most, moved, fine = normalised(groups, e, np.abs(c) + e, means(c))
+    assert fine.all()
+    for _ in range(40):
+        near = c + e * rng.choice([-1.0, 1.0, 0.5], c.shape)
+        assert (np.abs(y(near)) <= most).all()
+        assert (np.abs(y(near) - y(c)) <= moved).all()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "why"),
+    [
+        ([node("LayerNormalization", ["h", "g"], ["a"], epsilon=1e-8)], "epsilon = 1e-08"),
+        ([node("Pow", ["h", "p"], ["a"])], "only the powers 2 and 3"),
+        ([node("Transpose", ["h"], ["t"]), node("MatMul", ["h", "h"], ["a"])], "matrix of data"),
+        ([node("Div", ["h", "h"], ["a"])], "divides data by data"),
+    ],
+)
+def test_what_is_not_bounded_is_refused(nodes, why):
+    made = [
+        node("MatMul", ["x", "W"], ["h"]),
+        node("Constant", [], ["p"], value=helper.make_tensor("", 1, [], [2.5])),
+        *nodes,
+        node("MatMul", ["a", "V"], ["y"]),
+    ]
+    held = {"W": np.ones((3, 4), F32), "g": np.ones(4, F32), "V": np.ones((4, 2), F32)}
+    model = networks.model(made, held, ["n", 3], ["n", 2])
+    model.opset_import[0].version = 20
+    with pytest.raises(ModelError, match=why):
+        network_from(model, "net.onnx")
+
+
+def test_a_program_whose_groups_do_not_fit_is_refused():
+    net = network("layer norm", np.random.default_rng(0))
+    program = program_of(net.graph, {k: v[None] for k, v in net.parameters.items()})
+    for groups in (np.zeros(WIDTH - 1, np.int64), np.ones(WIDTH, np.int64)):
+        steps = [
+            each if each.groups is None else type(each)(each.sources, groups=groups)
+            for each in program.steps
+        ]
+        with pytest.raises(Exception, match="a norm of another size"):
+            Program(program.inputs, tuple(steps)).check()
