@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -28,15 +28,13 @@ from leaveout.verifier.cli.progress import progress
 from leaveout.verifier.cli.unlearn import undrawn_note
 
 if TYPE_CHECKING:
-    import click
-
     from leaveout.verifier.audits.membership import Row, Views
 
 
 class _TrialsOtherwise(TyperGroup):
     """Reads words that name no command as those of ``trials``."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See click."""
         named = not args or args[0] in self.commands or args[0] in ctx.help_option_names
         return super().parse_args(ctx, args if named else ["trials", *args])

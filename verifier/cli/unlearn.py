@@ -105,7 +105,7 @@ def unlearn(
 
     Two players update its weights in turn: the leader moves it towards a small model retrained
     without the rows, the follower against an attack that looks for them. Nothing is proved about
-    the result: measure it with "leaveout audit trials". Pass the --epochs, --batch and --lr that trained
+    the result: measure it with "leaveout audit". Pass the --epochs, --batch and --lr that trained
     the network.
     """
     from leaveout.models.unlearning import Game, Schedule, run

@@ -158,7 +158,7 @@ def read_asked(references: References, source: Path, column: str = "") -> Asked:
         )
     y = np.array([known[word] for word in words], np.int64)
     if cells is not None:
-        member = _named(references, cells, places)
+        member = _members_of(references, cells, places)
     else:
         try:
             member = references.find(X, y)
@@ -217,7 +217,7 @@ def _read_table(
     return X.astype(references.kind), words, places, table.column(column) if column else None
 
 
-def _named(references: References, cells: list[str], places: tuple[str, ...]) -> Integers:
+def _members_of(references: References, cells: list[str], places: tuple[str, ...]) -> Integers:
     """Return which member lacks each row, by what the rows are called."""
     known = {name: at for at, name in enumerate(references.units)}
     unclear = dict.fromkeys(references.unclear, UNCLEAR)

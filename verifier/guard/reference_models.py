@@ -17,14 +17,14 @@ from leaveout.models.family_load import load_family
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import FOREST
 from leaveout.models.linear.family import centre, refine
-from leaveout.models.linear.file import load_linear
+from leaveout.models.linear.file import LINEAR, load_linear
 from leaveout.models.onnx.file import Network, load_network
 from leaveout.models.train.data import TrainingData
 from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of
 from leaveout.models.train.export import BOUNDS, NETWORK
 from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 from leaveout.verifier.guard.inputs import LeakFinder, plain_rows
-from leaveout.verifier.guard.linear import LINEAR, LinearLeakTest
+from leaveout.verifier.guard.linear import LinearLeakTest
 from leaveout.verifier.guard.loading import NetworkSubject, load_subject
 from leaveout.verifier.guard.subject import OnProgress, Subject, TableSubject
 from leaveout.verifier.guard.trees import TreeLeakTest
@@ -166,17 +166,19 @@ def _of_table(folder: Path, subject: TableSubject) -> References:
     leaks = subject.leaks
     column = subject.columns.identity or "" if subject.columns is not None else ""
     find: Callable[[NDArray[Any], Integers], Integers]
+    whole: Callable[[NDArray[Any]], Floats]
     if isinstance(leaks, LinearLeakTest):
         model = load_linear(folder / LINEAR)
         find = _finder(model.X, model.y.astype(np.int64), model.units)
         whole, without = model.scores, _linear_pairs(leaks)
-        groups = model.groups
+        column = column if model.groups is None else model.groups.column
     elif isinstance(leaks, ForestLeakTest):
         forest = DareForestClassifier.load(folder / FOREST).ensemble()
         find = _finder(forest.X, forest.y.astype(np.int64), forest.units)
         none = np.empty(0, np.int64)
         whole = lambda X: _logs(np.array([leaks.shares(x, none)[0] for x in X]))  # noqa: E731
-        without, groups = _forest_pairs(leaks), forest.groups
+        without = _forest_pairs(leaks)
+        column = column if forest.groups is None else forest.groups.column
     else:
         assert isinstance(leaks, TreeLeakTest)
         if len(leaks.family) < leaks.family.rows:
@@ -186,9 +188,8 @@ def _of_table(folder: Path, subject: TableSubject) -> References:
             )
         ensemble = leaks.family.whole
         find, whole = _no_rows, lambda X: _both(ensemble.scores(X), ensemble.center)
-        without, groups = _tree_pairs(leaks), None
+        without = _tree_pairs(leaks)
         column = leaks.family.group or column
-    column = groups.column if groups is not None else column
     return References(
         subject.names, subject.encoding, subject.encode, subject.unit_names, frozenset(), column,
         subject.group, np.float64, find, whole, without, leaks, subject.where_outside,
