@@ -23,7 +23,7 @@ from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.folders import train_forest
 from leaveout.models.linear.training import train_linear
 from leaveout.models.train import Recipe, run
-from leaveout.verifier.audits.attacks import Attack, Range, scaled_confidence
+from leaveout.verifier.audits.attacks import Attack, scaled_confidence
 from leaveout.verifier.guard.attack import Asked, Found, attack, read_asked
 from leaveout.verifier.guard.reference_models import References, load_references
 
@@ -110,10 +110,9 @@ def row(name: str, found: Found, compared: tuple[float, float, float, float]) ->
         return f"{part[0].auc.value:.3f} [{part[0].auc.low:.3f}, {part[0].auc.high:.3f}]"
 
     loss, theirs, label, rule = compared
-    guard = "-"
-    if found.guarded is not None:
-        own: Range = found.guarded.advantage
-        guard = f"{own.value:.5f} [{own.low:.5f}, {own.high:.5f}] <= {found.guarded.bound:.5f}"
+    assert found.guarded is not None
+    own, bound = found.guarded.advantage, found.guarded.bound
+    guard = f"{own.value:.5f} [{own.low:.5f}, {own.high:.5f}] <= {bound:.5f}"
     return (
         f"{name:30} {loss:.3f} {theirs:.3f}  {label:.3f} {rule:.3f}  "
         f"{auc(found.strangers_attacks)}  {auc(found.same_rows)}  {guard}"
@@ -139,8 +138,7 @@ def main() -> None:
             for kind, folder in models(table, Path(name) / told, given.epochs):
                 known = load_references(folder, adopt=True)
                 asked = read_asked(known, table)
-                proved = None if known.leaks is None else EPSILON
-                found = attack(known, asked, epsilon=proved)
+                found = attack(known, asked, epsilon=EPSILON)
                 print(row(f"{told}, {kind}", found, peer(known, asked)), flush=True)
 
 

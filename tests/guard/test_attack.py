@@ -105,17 +105,20 @@ def test_likelihood_ratios_are_those_of_a_slow_implementation():
 
 def asked_of(known, X, y, member):
     places = tuple(f"row {at}" for at in range(len(X)))
-    return Asked(np.asarray(X, known.kind), y, np.asarray(member), places, 0)
+    return Asked(np.asarray(X, known.subject.domain.kind), y, np.asarray(member), places, 0)
 
 
 def test_references_answer_as_the_models_do(either):
     points = np.random.default_rng(3).random((40, 2)).astype(np.float32)
     known, answers = load_references(either.folder, adopt=True), either.answers(points)
-    assert known.whole(points.astype(known.kind)).argmax(axis=1).tolist() == answers[0].tolist()
-    members = np.random.default_rng(4).integers(0, len(known.units), 300)
+    assert (
+        known.whole(points.astype(known.subject.domain.kind)).argmax(axis=1).tolist()
+        == answers[0].tolist()
+    )
+    members = np.random.default_rng(4).integers(0, known.subject.members, 300)
     rows = np.random.default_rng(5).integers(0, 40, 300)
     seen = np.zeros(300, int)
-    for places, scores in known.without(points.astype(known.kind), rows, members):
+    for places, scores in known.without(points.astype(known.subject.domain.kind), rows, members):
         labels = scores.argmax(axis=1)
         assert labels.tolist() == answers[1 + members[places], rows[places]].tolist()
         seen[places] += 1
@@ -169,7 +172,13 @@ def test_an_overfitted_model_is_attacked_well_and_rows_it_never_saw_are_not(over
     assert ratio.auc.low > 0.75 and loss.auc.low > 0.55 and label.advantage.value > 0.3
     assert found.same_rows[0].auc.low > 0.6
     assert (found.members, found.strangers, found.models) == (60, 60, 60)
-    assert found.noised is None and found.guarded is None
+    assert found.guarded is None
+    answers = [known.whole(asked.X[:60]).argmax(axis=1)]
+    turned = np.zeros(60, bool)
+    for member in range(60):
+        for places, scores in known.without(asked.X, np.arange(60), np.full(60, member)):
+            turned[places] |= scores.argmax(axis=1) != answers[0][places]
+    assert found.noised == turned.sum() > 0
     # Half of the rows it never saw, taken for training rows.
     rest = np.flatnonzero(asked.member < 0)
     halves = np.where(np.arange(60) % 2, np.arange(60), -1)
@@ -194,7 +203,7 @@ def test_rows_of_another_table_are_not_taken_for_training_rows(overfitted, tmp_p
 def test_what_a_guard_gives_away_is_within_the_bound(either):
     rng = np.random.default_rng(6)
     known = load_references(either.folder, adopt=True)
-    count = len(known.units)
+    count = known.subject.members
     points = rng.random((60, 2)).astype(np.float32)
     member = np.where(np.arange(60) < 40, np.arange(60) % count, -1)
     y = rng.integers(0, 3, 60)

@@ -109,10 +109,10 @@ def attack(
     if output is not None:
         write_whole(output, _json_of(found, names))
     with reader_may_leave():
-        sys.stdout.write(_table(found, "group" if known.group else "row", names))
+        sys.stdout.write(_table(found, "group" if known.subject.group else "row", names))
         if output is not None:
             sys.stdout.write(lines([("file", str(output))]) + "\n")
-        for note in known.notes:
+        for note in known.subject.notes:
             typer.echo(f"note: {note}", err=True)
 
 
@@ -141,13 +141,10 @@ def _table(found: Found, unit: str, names: bool) -> str:
         ("scores", f"differ without the {unit}: {_share(found.scores_differ)} of rows"),
         ("labels", f"differ without the {unit}: {_share(found.labels_differ)} of rows"),
     ]
-    if found.noised is None:
-        said.append(("proved", "nothing: no bounds.npz (leaveout verify --bounds)"))
-    else:
-        share = found.noised / found.members
-        said.append(
-            ("proved", f"labels of all but {found.noised:,} rows ({share:.2%}) hinge on no {unit}")
-        )
+    share = found.noised / found.members
+    said.append(
+        ("proved", f"labels of all but {found.noised:,} rows ({share:.2%}) hinge on no {unit}")
+    )
     if found.guarded is not None:
         own = found.guarded
         said += [

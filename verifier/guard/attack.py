@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats, Integers
 from leaveout.errors import GuardError
 from leaveout.models.archive import archive_names, read_archive
-from leaveout.models.reading import FURTHER, read_table
 from leaveout.verifier.audits.attacks import (
     CONFIDENCE,
     Attack,
@@ -26,7 +25,7 @@ from leaveout.verifier.audits.attacks import (
     scaled_confidence,
 )
 from leaveout.verifier.audits.intervals import clopper_pearson
-from leaveout.verifier.guard.inputs import encode_inputs
+from leaveout.verifier.guard.hinges import read_inputs
 from leaveout.verifier.guard.reference_models import STRANGER, UNCLEAR, References
 from leaveout.verifier.guard.subject import OnProgress
 
@@ -101,9 +100,8 @@ class Found:
     scores_differ, labels_differ : Range
         Share of training rows of whose label the two models say another confidence, or where they
         answer another label.
-    noised : int or None
-        Training rows at which some row's leaving may change the label, as proved; None where
-        nothing is proved.
+    noised : int
+        Training rows at which some row's leaving may change the label; none does at the others.
     guarded : Guarded or None
     risks : tuple of Risk
         Rows that show most, the first the most.
@@ -119,7 +117,7 @@ class Found:
     same_rows: tuple[Attack, ...]
     scores_differ: Range
     labels_differ: Range
-    noised: int | None
+    noised: int
     guarded: Guarded | None
     risks: tuple[Risk, ...]
 
@@ -142,20 +140,26 @@ def read_asked(references: References, source: Path, column: str = "") -> Asked:
     GuardError
         If rows or labels cannot be read, or it cannot be told which the model was trained on.
     """
+    subject, names = references.subject, references.names
     if source.suffix == ".npz":
         if column:
             raise GuardError(f"{source}: an NPZ has no columns; drop --id")
         X, words, places = _read_arrays(references, source)
         cells = None
     else:
-        X, words, places, cells = _read_table(references, source, column or references.identity)
-    known = {name: at for at, name in enumerate(references.names)}
-    wrong = next((at for at, word in enumerate(words) if word not in known), None)
-    if wrong is not None:
-        raise GuardError(
-            f"{places[wrong]}: {words[wrong]!r} is not a label of this model; it has "
-            f"{', '.join(references.names)}"
-        )
+        table, X, places = read_inputs(subject, source)
+        if subject.encoding is None or table is None:
+            raise GuardError(f"{source}: the model was trained on arrays; pass an NPZ")
+        table.require(subject.encoding.label, "it contains the labels")
+        words, column = table.column(subject.encoding.label), column or references.identity
+        if column:
+            table.require(column, "it says which rows the model was trained on")
+        cells = table.column(column) if column else None
+    known = {name: at for at, name in enumerate(names)}
+    for at, word in enumerate(words):
+        if word not in known:
+            what = f"{word!r} is not a label of this model; it has {', '.join(names)}"
+            raise GuardError(f"{places[at]}: {what}")
     y = np.array([known[word] for word in words], np.int64)
     if cells is not None:
         member = _members_of(references, cells, places)
@@ -176,53 +180,30 @@ def _read_arrays(
 ) -> tuple[NDArray[Any], list[str], tuple[str, ...]]:
     names = archive_names(source, GuardError)
     parts = [each for each in ("train", "test") if f"X_{each}" in names]
-    if "train" not in parts:
-        raise GuardError(f"{source}: no array 'X_train'; save X_train, y_train, X_test and y_test")
-    wanted = [f"{letter}_{each}" for each in parts for letter in "Xy"]
-    arrays = read_archive(source, GuardError, only=wanted)
+    if "train" not in parts or any(f"y_{each}" not in names for each in parts):
+        raise GuardError(f"{source}: expected arrays X_train, y_train and perhaps X_test, y_test")
+    held = read_archive(source, GuardError)
+    X, words, places = [], [], []
     for each in parts:
-        X, y = arrays[f"X_{each}"], arrays.get(f"y_{each}")
-        if X.ndim != 2 or X.dtype.kind not in "fiub" or not np.isfinite(X).all():
-            raise GuardError(f"{source}: 'X_{each}' must be rows of finite numbers")
-        if y is None or y.shape != (len(X),):
-            raise GuardError(f"{source}: no array 'y_{each}' with a label of each row")
-    if len({arrays[f"X_{each}"].shape[1] for each in parts}) > 1:
-        raise GuardError(f"{source}: 'X_train' and 'X_test' have different numbers of features")
-    X = np.concatenate([arrays[f"X_{each}"] for each in parts]).astype(references.kind)
-    words = [str(label) for each in parts for label in arrays[f"y_{each}"].tolist()]
-    places = tuple(
-        f"{source}, X_{each} row {at}" for each in parts for at in range(len(arrays[f"X_{each}"]))
-    )
-    return X, words, places
-
-
-def _read_table(
-    references: References, source: Path, column: str
-) -> tuple[NDArray[Any], list[str], tuple[str, ...], list[str] | None]:
-    encoding = references.encoding
-    if encoding is None:
-        raise GuardError(f"{source}: the model was trained on arrays; pass an NPZ")
-    table = read_table(source, reading=encoding.to_reading if encoding else FURTHER)
-    if not len(table):
-        raise GuardError(f"{source}: no rows below the header")
-    table.require(encoding.label, "it contains the labels")
-    if column:
-        table.require(column, "it says which rows the model was trained on")
-    try:
-        X = encode_inputs(table.records(), references.encode)
-    except GuardError as error:
-        raise GuardError(f"{source}: {error}") from None
-    places = tuple(f"{source}, line {line}" for line in table.lines)
-    words = table.column(encoding.label)
-    return X.astype(references.kind), words, places, table.column(column) if column else None
+        try:
+            X.append(references.subject.domain.points(held[f"X_{each}"]))
+        except GuardError as error:
+            raise GuardError(f"{source}: 'X_{each}': {error}") from None
+        if held[f"y_{each}"].shape != (len(X[-1]),) or not np.isfinite(X[-1]).all():
+            raise GuardError(
+                f"{source}: 'X_{each}' needs finite numbers, and 'y_{each}' a label a row"
+            )
+        words += [str(label) for label in held[f"y_{each}"].tolist()]
+        places += [f"{source}, X_{each} row {at}" for at in range(len(X[-1]))]
+    return np.concatenate(X), words, tuple(places)
 
 
 def _members_of(references: References, cells: list[str], places: tuple[str, ...]) -> Integers:
     """Return which member lacks each row, by what the rows are called."""
-    known = {name: at for at, name in enumerate(references.units)}
+    known = {name: at for at, name in enumerate(references.subject.unit_names)}
     unclear = dict.fromkeys(references.unclear, UNCLEAR)
     found = np.array([known.get(each, unclear.get(each, STRANGER)) for each in cells], np.int64)
-    if not references.group:
+    if not references.subject.group:
         for name, times in Counter(each for each in cells if each in known).items():
             if times > 1:
                 twice = [at for at, each in enumerate(cells) if each == name][1]
@@ -256,7 +237,7 @@ def attack(
     Raises
     ------
     GuardError
-        If there are too few rows, or nothing is proved for a guard.
+        If there are too few rows.
     """
     inside, outside = (np.flatnonzero(part) for part in (asked.member >= 0, asked.member < 0))
     if len(inside) < LEAST_ROWS or 0 < len(outside) < LEAST_ROWS:
@@ -264,12 +245,11 @@ def attack(
             f"{len(inside)} rows that the model was trained on and {len(outside)} others; expected "
             f"at least {LEAST_ROWS} of each, or none of the others"
         )
-    if epsilon is not None and references.leaks is None:
-        raise GuardError("nothing is proved for a guard yet; run leaveout verify --bounds first")
+    models = references.subject.members
     rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.permutation(len(references.units))[:count])
+    chosen = np.sort(rng.permutation(models)[:count])
     # Each stranger's reference lacks some row, as a member's does: both know equally much.
-    drawn = rng.integers(len(references.units), size=len(outside))
+    drawn = rng.integers(models, size=len(outside))
     heads = rng.permutation(len(inside)) < len(inside) // 2
     scores = references.whole(asked.X)
     whole, labels = scaled_confidence(scores, asked.y), scores.argmax(axis=1)
@@ -289,7 +269,7 @@ def attack(
         strangers += [
             judge_scores("likelihood ratio", ratios[:first], ratios[first:]),
             judge_scores("loss", whole[inside], whole[outside]),
-            _judge("label", right.astype(np.float64), inside, outside),
+            judge_answers("label", right[inside] + 0.0, right[outside] + 0.0),
         ]
     seen, right_without = np.where(heads, whole[inside], own), answers[:first] == asked.y[inside]
     same = [
@@ -298,19 +278,22 @@ def attack(
         judge_answers("label", *_split(np.where(heads, right[inside], right_without) + 0.0, heads)),
     ]
     guarded = None
-    if epsilon is not None and leaks is not None:
+    if epsilon is not None:
         gain = label_advantage(epsilon, len(references.names))
-        noised = np.where(leaks, _chance(right, gain, len(references.names)), right)
+        # A noised answer is any one other label with this chance, and the model's with gain more.
+        chance = (1.0 - gain) / len(references.names)
+        noised = np.where(leaks, chance + gain * right, right)
         if len(outside):
-            strangers.append(_judge(f"label, epsilon {epsilon:g}", noised, inside, outside))
+            name = f"label, epsilon {epsilon:g}"
+            strangers.append(judge_answers(name, noised[inside], noised[outside]))
         share = _share(turned)
         found = Range(*(gain * each for each in share))
         bound = float(leaks[inside].mean() * np.tanh(epsilon / 2))
         guarded = Guarded(epsilon, found, bound)
     return Found(
-        first, len(outside), asked.unclear, CONFIDENCE, len(references.units), len(chosen),
+        first, len(outside), asked.unclear, CONFIDENCE, models, len(chosen),
         tuple(strangers), tuple(same), _share(own != whole[inside]), _share(turned),
-        None if leaks is None else int(leaks[inside].sum()), guarded,
+        int(leaks[inside].sum()), guarded,
         _risks(references, asked, inside, ratios[:first], whole[inside], own, turned),
     )  # fmt: skip
 
@@ -333,25 +316,14 @@ def _ask(
     return told, answers
 
 
-def _find_leaks(references: References, asked: Asked) -> NDArray[np.bool_] | None:
+def _find_leaks(references: References, asked: Asked) -> NDArray[np.bool_]:
     """Return which rows a guard answers with noise; those outside what is proved among them."""
-    if references.leaks is None:
-        return None
-    inside = np.array([not references.where_outside(x) for x in asked.X])
+    subject = references.subject
+    inside = np.array([not subject.where_outside(x) for x in asked.X])
     found = ~inside
-    findings = references.leaks.find_all(asked.X[inside])
+    findings = subject.leaks.find_all(asked.X[inside])
     found[inside] = [each.leak for each in findings]
     return found
-
-
-def _chance(right: NDArray[np.bool_], gain: float, labels: int) -> Floats:
-    """Return the chance that a noised answer is the row's own label."""
-    other = (1.0 - gain) / labels
-    return np.where(right, other + gain, other)
-
-
-def _judge(name: str, chances: NDArray[Any], inside: Integers, outside: Integers) -> Attack:
-    return judge_answers(name, chances[inside], chances[outside])
 
 
 def _split(values: Floats, heads: NDArray[np.bool_]) -> tuple[Floats, Floats]:
@@ -375,7 +347,7 @@ def _risks(
     chance = [1.0 / (1.0 + np.exp(-np.clip(each, -700, 700))) for each in (whole, own)]
     return tuple(
         Risk(
-            asked.places[inside[at]], references.units[asked.member[inside[at]]],
+            asked.places[inside[at]], references.subject.unit_names[asked.member[inside[at]]],
             float(ratios[at]), float(chance[0][at]), float(chance[1][at]), bool(turned[at]),
         )
         for at in np.argsort(-ratios, kind="stable")[:_MOST_RISKS].tolist()

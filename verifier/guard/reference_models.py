@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
+from leaveout.bab import make_instance
+from leaveout.bab.native.files.manifest_parts import family_digest, network_digest
+from leaveout.encoders import Box
 from leaveout.errors import GuardError
-from leaveout.models.family import FAMILY, Family
+from leaveout.models.family import FAMILY
 from leaveout.models.family_load import load_family
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import FOREST
 from leaveout.models.linear.family import centre, refine
 from leaveout.models.linear.file import LINEAR, load_linear
-from leaveout.models.onnx.file import Network, load_network
+from leaveout.models.onnx.file import load_network
 from leaveout.models.train.data import TrainingData
-from leaveout.models.train.encoding import Encoding, encode_rows, encoding_of
 from leaveout.models.train.export import BOUNDS, NETWORK
+from leaveout.verifier.guard.access import Access, ProvedBounds
 from leaveout.verifier.guard.forests.leaks import ForestLeakTest
-from leaveout.verifier.guard.inputs import LeakFinder, plain_rows
 from leaveout.verifier.guard.linear import LinearLeakTest
 from leaveout.verifier.guard.loading import NetworkSubject, load_subject
 from leaveout.verifier.guard.subject import OnProgress, Subject, TableSubject
@@ -40,29 +42,26 @@ _AT_ONCE = 2**22
 Pairs = Iterator[tuple[Integers, Floats]]
 """Blocks of answered pairs: their places, and their scores, shape (pairs, labels)."""
 
+Find = Callable[[NDArray[Any], Integers], Integers]
+Whole = Callable[[NDArray[Any]], Floats]
+Without = Callable[[NDArray[Any], Integers, Integers], Pairs]
+
+STRANGER, UNCLEAR = -1, -2
+
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """A model of labels, its members, and what is known of its rows.
+    """A model of labels and its members.
 
     Attributes
     ----------
+    subject : Subject
     names : tuple of str
         Of labels.
-    encoding : Encoding or None
-        None of plain arrays.
-    encode : callable
-        Encodes rows of a table.
-    units : tuple of str
-        What the row, or group, that each member lacks is called.
     unclear : frozenset of str
-        What further training rows are called, that no member lacks.
+        What training rows are called that no member lacks.
     identity : str
         The column that names rows, or groups; empty if it is not known.
-    group : str
-        As `Subject.group`.
-    kind : dtype
-        Of inputs.
     find : callable
         Returns of rows and labels which member lacks each: -1 for strangers, -2 for training rows
         that no member lacks. Raises where that cannot be told.
@@ -70,30 +69,15 @@ class References:
         Returns the model's scores of inputs, shape (n, labels).
     without : callable
         Yields the scores of pairs of inputs (places in the first argument) and members.
-    leaks : LeakFinder or None
-        None where nothing is proved.
-    where_outside : callable
-        As `Subject.where_outside`.
-    notes : tuple of str
     """
 
+    subject: Subject
     names: tuple[str, ...]
-    encoding: Encoding | None
-    encode: Callable[[Sequence[Mapping[str, str | float]]], NDArray[Any]]
-    units: tuple[str, ...]
     unclear: frozenset[str]
     identity: str
-    group: str
-    kind: type[np.floating[Any]]
-    find: Callable[[NDArray[Any], Integers], Integers]
-    whole: Callable[[NDArray[Any]], Floats]
-    without: Callable[[NDArray[Any], Integers, Integers], Pairs]
-    leaks: LeakFinder | None
-    where_outside: Callable[[NDArray[Any]], str]
-    notes: tuple[str, ...] = ()
-
-
-STRANGER, UNCLEAR = -1, -2
+    find: Find
+    whole: Whole
+    without: Without
 
 
 def load_references(
@@ -101,42 +85,42 @@ def load_references(
 ) -> References:
     """Read a folder that `load_subject` reads, or a network of which nothing is proved yet."""
     if (folder / NETWORK).exists() and not (folder / BOUNDS).exists():
-        if not (folder / FAMILY).exists():
-            raise GuardError(
-                f"{folder}: no {FAMILY}, so there is no model without a row; train it again"
-            )
-        network = load_network(folder / NETWORK)
-        return _of_network(network, load_family(folder / FAMILY, network), None)
+        return _of_network(NetworkSubject(_unproved(folder)))
     subject = load_subject(folder, progress, adopt=adopt)
     if isinstance(subject, NetworkSubject):
-        return _of_network(subject.instance.network, subject.instance.family, subject)
+        return _of_network(subject)
     assert isinstance(subject, TableSubject)
     return _of_table(folder, subject)
 
 
-def _of_network(network: Network, family: Family, subject: Subject | None) -> References:
-    facts, encoding = family.manifest.data, encoding_of(family.manifest)
-    features = facts.features if facts is not None else ()
-    if len(features) != network.inputs:
-        features = tuple(map(str, range(network.inputs)))
-    known = facts.ids if facts is not None else ()
-    count = len(known) or (len(family) if facts is None else facts.rows)
-    called = known or tuple(map(str, range(count)))
-    lacked = family.removed.tolist()
-    units = tuple(called[k] if k < len(called) else str(k) for k in lacked)
-    names = facts.labels if facts is not None else ()
-    if len(names) != network.labels:
-        names = tuple(map(str, range(network.labels)))
+def _unproved(folder: Path) -> Access:
+    """Read a network with bounds that say nothing, so that every member is asked."""
+    if not (folder / FAMILY).exists():
+        raise GuardError(f"{folder}: no {FAMILY}, so there are no references; train it again")
+    network = load_network(folder / NETWORK)
+    family = load_family(folder / FAMILY, network)
+    facts = family.manifest.data
+    if facts is None or len(facts.minimum) != network.inputs:
+        raise GuardError(
+            f"{folder}: its family does not say in which box its rows lie; prove bounds first, "
+            "with leaveout verify --bounds"
+        )
+    box = Box(np.array(facts.minimum), np.array(facts.maximum))
+    nothing = np.full((network.labels, len(family)), np.inf)
+    bounds = ProvedBounds(network_digest(network), family_digest(family), box, nothing)
+    return Access(folder, make_instance(network, family, box), bounds)
 
-    def encode(rows: Sequence[Mapping[str, str | float]]) -> NDArray[Any]:
-        if encoding is None:
-            return plain_rows(rows, features, np.float32)
-        return encode_rows(encoding, rows)
+
+def _of_network(subject: NetworkSubject) -> References:
+    network, family = subject.instance.network, subject.instance.family
+    facts, lacked = family.manifest.data, family.removed.tolist()
+    count = len(family) if facts is None else facts.rows
+    called = (() if facts is None else facts.ids) or map(str, range(count))
 
     def find(X: NDArray[Any], y: Integers) -> Integers:
         given = None
         if facts is not None and not facts.group and len(X) >= facts.rows:
-            given = TrainingData(X[: facts.rows], y[: facts.rows], names).facts().sha256
+            given = TrainingData(X[: facts.rows], y[: facts.rows], ()).facts().sha256
         if facts is None or given != facts.sha256:
             raise GuardError(
                 "the first rows are not, unchanged and in order, those that the network was "
@@ -153,20 +137,17 @@ def _of_network(network: Network, family: Family, subject: Subject | None) -> Re
             yield places, network.runner(own).scores(X[rows[places]]).astype(np.float64)
 
     return References(
-        names, encoding, encode, units, frozenset(called) - set(units),
-        "" if facts is None else facts.group, "" if facts is None else facts.group, np.float32,
-        find, lambda X: network.runner().scores(X).astype(np.float64), without,
-        None if subject is None else subject.leaks,
-        (lambda x: "") if subject is None else subject.where_outside,
-        () if subject is None else subject.notes,
+        subject, subject.names or tuple(map(str, range(subject.labels))),
+        frozenset(called) - set(subject.unit_names), "" if facts is None else facts.group, find,
+        lambda X: network.runner().scores(X).astype(np.float64), without,
     )  # fmt: skip
 
 
 def _of_table(folder: Path, subject: TableSubject) -> References:
     leaks = subject.leaks
     column = subject.columns.identity or "" if subject.columns is not None else ""
-    find: Callable[[NDArray[Any], Integers], Integers]
-    whole: Callable[[NDArray[Any]], Floats]
+    find: Find
+    whole: Whole
     if isinstance(leaks, LinearLeakTest):
         model = load_linear(folder / LINEAR)
         find = _finder(model.X, model.y.astype(np.int64), model.units)
@@ -190,20 +171,14 @@ def _of_table(folder: Path, subject: TableSubject) -> References:
         find, whole = _no_rows, lambda X: _both(ensemble.scores(X), ensemble.center)
         without = _tree_pairs(leaks)
         column = leaks.family.group or column
-    return References(
-        subject.names, subject.encoding, subject.encode, subject.unit_names, frozenset(), column,
-        subject.group, np.float64, find, whole, without, leaks, subject.where_outside,
-        subject.notes,
-    )  # fmt: skip
+    return References(subject, subject.names, frozenset(), column, find, whole, without)
 
 
 def _no_rows(X: NDArray[Any], y: Integers) -> Integers:
     raise GuardError("a model of trees does not hold its rows; name them by a column, with --id")
 
 
-def _finder(
-    X: Floats, y: Integers, units: Integers
-) -> Callable[[NDArray[Any], Integers], Integers]:
+def _finder(X: Floats, y: Integers, units: Integers) -> Find:
     """Return what finds rows among those held, each as often as it is held."""
 
     def key(x: NDArray[Any], label: int) -> tuple[bytes, int]:
@@ -237,7 +212,7 @@ def _logs(shares: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(shares, _LEAST_SHARE)))
 
 
-def _linear_pairs(leaks: LinearLeakTest) -> Callable[[NDArray[Any], Integers, Integers], Pairs]:
+def _linear_pairs(leaks: LinearLeakTest) -> Without:
     def without(X: NDArray[Any], rows: Integers, members: Integers) -> Pairs:
         # In closed form members are less near to their minimum than attacks see.
         family = refine(leaks.family, np.unique(members)[:_MOST_REFITTED])
@@ -249,7 +224,7 @@ def _linear_pairs(leaks: LinearLeakTest) -> Callable[[NDArray[Any], Integers, In
     return without
 
 
-def _forest_pairs(leaks: ForestLeakTest) -> Callable[[NDArray[Any], Integers, Integers], Pairs]:
+def _forest_pairs(leaks: ForestLeakTest) -> Without:
     def without(X: NDArray[Any], rows: Integers, members: Integers) -> Pairs:
         for places in _by(rows):
             yield places, _logs(leaks.shares(X[rows[places[0]]], members[places])[1:])
@@ -257,7 +232,7 @@ def _forest_pairs(leaks: ForestLeakTest) -> Callable[[NDArray[Any], Integers, In
     return without
 
 
-def _tree_pairs(leaks: TreeLeakTest) -> Callable[[NDArray[Any], Integers, Integers], Pairs]:
+def _tree_pairs(leaks: TreeLeakTest) -> Without:
     family = leaks.family
     step = max(1, _AT_ONCE // (len(family.pool.roots) + len(family) * len(family.whole.base)))
 
