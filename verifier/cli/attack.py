@@ -104,7 +104,7 @@ def attack(
     with counter_bar("loading", "rows") as show:
         known = load_references(folder, *([] if show is None else [show]), adopt=adopt)
     asked = read_asked(known, data, named)
-    with counter_bar("answers", "pairs") as show:
+    with counter_bar("asking", "questions") as show:
         found = find(known, asked, epsilon=epsilon, count=references, seed=seed, progress=show)
     if output is not None:
         write_whole(output, _json_of(found, names))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,9 @@ LEAST_ROWS = 10
 """Of members, and of strangers where there are some, for anything to be measured."""
 
 _MOST_RISKS = 10
+
+_BLOCK = 512
+"""Rows of which it is asked together whether a guard would noise them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,7 +236,7 @@ def attack(
     seed : int
         Draws the references, and which of two models is asked about each row.
     progress : callable or None
-        Told how many answers of members are known, and of how many.
+        Told how many questions are answered, and of how many.
 
     Raises
     ------
@@ -255,15 +259,22 @@ def attack(
     whole, labels = scaled_confidence(scores, asked.y), scores.argmax(axis=1)
     rows = np.concatenate((inside, outside, np.repeat(inside, len(chosen))))
     members = np.concatenate((asked.member[inside], drawn, np.tile(chosen, len(inside))))
-    told, answers = _ask(references, asked, rows, members, progress)
+    watched = inside if epsilon is None else np.arange(len(asked.X))
+    total, done = len(rows) + len(watched), 0
+
+    def tell(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(done, total)
+
+    told, answers = _ask(references, asked, rows, members, tell)
     first, last = len(inside), len(inside) + len(outside)
     own, kept = told[:first], told[last:].reshape(first, len(chosen))
     kept = np.where(asked.member[inside][:, None] == chosen, np.nan, kept)
     right, turned = labels == asked.y, answers[:first] != labels[inside]
-    leaks = _find_leaks(references, asked)
-    ratios = offline_ratios(
-        np.concatenate((whole[inside], whole[outside])), told[:last].astype(np.float64)
-    )
+    leaks = _find_leaks(references, asked, watched, tell)
+    ratios = offline_ratios(np.concatenate((whole[inside], whole[outside])), told[:last])
     strangers: list[Attack] = []
     if len(outside):
         strangers += [
@@ -303,26 +314,28 @@ def _ask(
     asked: Asked,
     rows: Integers,
     members: Integers,
-    progress: OnProgress | None,
+    tell: Callable[[int], None],
 ) -> tuple[Floats, Integers]:
     """Return what members say of rows' labels, and which labels they answer."""
-    told, answers, done = np.zeros(len(rows)), np.zeros(len(rows), np.int64), 0
+    told, answers = np.zeros(len(rows)), np.zeros(len(rows), np.int64)
     for places, scores in references.without(asked.X, rows, members):
         told[places] = scaled_confidence(scores, asked.y[rows[places]])
         answers[places] = scores.argmax(axis=1)
-        done += len(places)
-        if progress is not None:
-            progress(done, len(rows))
+        tell(len(places))
     return told, answers
 
 
-def _find_leaks(references: References, asked: Asked) -> NDArray[np.bool_]:
-    """Return which rows a guard answers with noise; those outside what is proved among them."""
-    subject = references.subject
-    inside = np.array([not subject.where_outside(x) for x in asked.X])
-    found = ~inside
-    findings = subject.leaks.find_all(asked.X[inside])
-    found[inside] = [each.leak for each in findings]
+def _find_leaks(
+    references: References, asked: Asked, watched: Integers, tell: Callable[[int], None]
+) -> NDArray[np.bool_]:
+    """Return which of some rows a guard would noise, or refuse as nothing is proved of them."""
+    subject, found = references.subject, np.zeros(len(asked.X), bool)
+    for first in range(0, len(watched), _BLOCK):
+        own = watched[first : first + _BLOCK]
+        outside = np.array([bool(subject.where_outside(x)) for x in asked.X[own]])
+        found[own[outside]], known = True, own[~outside]
+        found[known] = [each.leak for each in subject.leaks.find_all(asked.X[known])]
+        tell(len(own))
     return found
 
 
