@@ -195,9 +195,9 @@ def votes_case(rng: Rng, folder: Path) -> None:
 
 CASES: dict[str, tuple[Callable[[Rng, Path], None], float]] = {
     "forest": (forest_case, 0.35),
-    "linear": (linear_case, 0.35),
-    "network": (network_case, 0.1),
-    "service": (service_case, 0.1),
+    "linear": (linear_case, 0.37),
+    "network": (network_case, 0.06),
+    "service": (service_case, 0.12),
     "votes": (votes_case, 0.1),
 }
 """Of each kind its case, and its share of all."""

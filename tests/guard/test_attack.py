@@ -8,7 +8,9 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
+from leaveout.models.boosting.training import Settings, train_trees
 from leaveout.models.linear.fit import coefficients_of
+from leaveout.models.reading import Reading
 from leaveout.models.train import Recipe
 from leaveout.models.train import run as train
 from leaveout.verifier.audits.attacks import (
@@ -303,3 +305,62 @@ def test_one_answer_of_members_as_a_network_gives_it(leaky):
     truth = one_by_one(leaky.instance.network.runner(own), points)
     ((places, scores),) = known.without(points, np.arange(6), np.full(6, 2))
     assert scores == pytest.approx(truth[places], rel=1e-5)
+
+
+def write_rows(path, rows):
+    """Write rows of two numbers, a name and a label."""
+    lines = [f"{name},{a!r},{b!r},{'yn'[label]}" for name, a, b, label in rows]
+    path.write_text("who,a,b,ok\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def some_rows(count, first=0, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        (f"R{first + at}", *map(float, rng.random(2)), int(rng.random() < 0.5))
+        for at in range(count)
+    ]
+
+
+@pytest.mark.parametrize("identity", [None, "who"])
+@pytest.mark.parametrize("members", [None, 12])
+def test_rows_of_networks_are_found_by_digest_and_by_name(tmp_path, identity, members):
+    rows, others = some_rows(30), some_rows(15, 30, seed=1)
+    named = identity is not None
+    cut = [(name if named else "x", *rest) for name, *rest in rows]
+    source = write_rows(tmp_path / "t.csv", cut)
+    recipe = Recipe(layers=(4,), epochs=1)
+    reading = Reading() if named else Reading(drop=("who",))
+    train(source, tmp_path / "m", label="ok", identity=identity, reading=reading, recipe=recipe,
+          members=members, workers=1, device="cpu")  # fmt: skip
+    known, count = load_references(tmp_path / "m"), members or 30
+    # By digest the training table comes first; names are found anywhere.
+    both = [*others, *rows] if named else [*rows, *others]
+    asked = read_asked(known, write_rows(tmp_path / "a.csv", both), "who" if named else "")
+    assert asked.unclear == 30 - count
+    truth = [*[-1] * 15, *range(count)] if named else [*range(count), *[-1] * 15]
+    assert asked.member.tolist() == truth
+    if not named:
+        changed = [(*rows[0][:3], 1 - rows[0][3]), *rows[1:]]
+        with pytest.raises(Exception, match="not, unchanged and in order"):
+            read_asked(known, write_rows(tmp_path / "b.csv", changed))
+
+
+def test_references_of_boosted_trees_are_the_members(tmp_path):
+    rows, others = some_rows(40), some_rows(15, 40, seed=1)
+    source, settings = write_rows(tmp_path / "t.csv", rows), Settings(trees=4, leaves=4)
+    train_trees(source, tmp_path / "m", label="ok", identity="who", settings=settings, workers=1)
+    known = load_references(tmp_path / "m")
+    asked = read_asked(known, write_rows(tmp_path / "a.csv", [*others, *rows]))
+    assert asked.member.tolist() == [*[-1] * 15, *range(40)]
+    family = known.subject.leaks.family
+    for member in (0, 17):
+        truth = family.member(member).scores(asked.X)[:, 0]
+        for places, scores in known.without(asked.X, np.arange(55), np.full(55, member)):
+            assert (scores[:, 1] - scores[:, 0]).tolist() == truth[places].tolist()
+    found = attack(known, asked, epsilon=1.0)
+    assert found.labels_differ.value <= found.noised / 40
+    train_trees(source, tmp_path / "few", label="ok", identity="who", settings=settings, members=5,
+                workers=1)  # fmt: skip
+    with pytest.raises(Exception, match="only 5 of 40 training rows have a member"):
+        load_references(tmp_path / "few")

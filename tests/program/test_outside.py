@@ -68,9 +68,9 @@ RUNS = {
     "forget": [["forget", "clinic", 3, "--check"]],
     "receipts": [["receipts", "clinic"]],
     "hinges": [["hinges", "clinic", "more.csv"]],
-    "audit attack": [["audit", "attack", "clinic", "--data", "table.csv", "-o", "attack.json"]],
     "forest add": [["forest", "add", "clinic", "more.csv"]],
     "linear train": [["linear", "train", "table.csv", "--label", "label", "-o", "line"]],
+    "audit attack": [["audit", "attack", "line", "--data", "table.csv", "-o", "attack.json"]],
     "linear add": [["linear", "add", "line", "more.csv"]],
     "trees train": [
         ["trees", "train", "table.csv", "--label", "label", "-o", "boosted", "--trees", 2,

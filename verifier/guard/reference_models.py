@@ -175,7 +175,7 @@ def _of_table(folder: Path, subject: TableSubject) -> References:
 
 
 def _no_rows(X: NDArray[Any], y: Integers) -> Integers:
-    raise GuardError("a model of trees does not hold its rows; name them by a column, with --id")
+    raise GuardError("trees do not hold their rows; name them by a column of a CSV, with --id")
 
 
 def _finder(X: Floats, y: Integers, units: Integers) -> Find:
