@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -58,21 +60,35 @@ def tables(folder: Path, adult: Path | None, rows: int) -> Iterator[tuple[str, P
         yield name, path
 
 
-def models(table: Path, folder: Path, epochs: int) -> Iterator[tuple[str, Path]]:
-    """Train each kind, overfitted and regularised."""
+def models(table: Path, folder: Path, epochs: int) -> Iterator[tuple[str, Path, Callable[[], Any]]]:
+    """Yield each kind, overfitted and regularised: its name, its folder, and what trains it."""
     for how, recipe in (
         ("overfitted", Recipe(layers=(32,), epochs=epochs, batch=20, weight_decay=0.0)),
         ("regularised", Recipe(layers=(32,), epochs=max(1, epochs // 10), weight_decay=1e-2)),
     ):
-        run(table, folder / f"network-{how}", recipe=recipe, workers=1, device="cpu")
-        yield f"network, {how}", folder / f"network-{how}"
+        own = folder / f"network-{how}"
+        yield (
+            f"network, {how}",
+            own,
+            partial(run, table, own, recipe=recipe, workers=1, device="cpu"),
+        )
     for how, depth in (("overfitted", 20), ("regularised", 4)):
-        settings = DareForestClassifier(30, max_depth=depth, random_state=SEED)
-        train_forest(table, folder / f"forest-{how}", forest=settings, test_share=0.0)
-        yield f"forest, {how}", folder / f"forest-{how}"
-    for how, penalty in (("overfitted", 1e-2), ("regularised", 10.0)):
-        train_linear(table, folder / f"linear-{how}", penalty=penalty, test_share=0.0)
-        yield f"linear, {how}", folder / f"linear-{how}"
+        own, forest = (
+            folder / f"forest-{how}",
+            DareForestClassifier(30, max_depth=depth, random_state=SEED),
+        )
+        yield (
+            f"forest, {how}",
+            own,
+            partial(train_forest, table, own, forest=forest, test_share=0.0),
+        )
+    for how, penalty in (("overfitted", 0.1), ("regularised", 100.0)):
+        own = folder / f"linear-{how}"
+        yield (
+            f"linear, {how}",
+            own,
+            partial(train_linear, table, own, penalty=penalty, test_share=0.0),
+        )
 
 
 def probabilities(known: References, X: np.ndarray) -> np.ndarray:
@@ -124,7 +140,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--adult", type=Path)
+    parser.add_argument("--adult", type=Path, help="NPZ; default digits alone")
+    parser.add_argument("--only", default="", help="such as adult, or: digits, network")
     parser.add_argument("--rows", type=int, default=400)
     parser.add_argument("--epochs", type=int, default=200)
     given = parser.parse_args()
@@ -135,7 +152,10 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory(prefix="leaveout-") as name:
         for told, table in tables(Path(name), given.adult, given.rows):
-            for kind, folder in models(table, Path(name) / told, given.epochs):
+            for kind, folder, train in models(table, Path(name) / told, given.epochs):
+                if given.only not in f"{told}, {kind}":
+                    continue
+                train()
                 known = load_references(folder, adopt=True)
                 asked = read_asked(known, table)
                 found = attack(known, asked, epsilon=EPSILON)

@@ -218,6 +218,8 @@ def test_what_a_guard_gives_away_is_within_the_bound(either):
     own = found.guarded
     assert own.advantage.value == pytest.approx(label_advantage(1.5, 3) * np.mean(turned))
     assert own.advantage.value <= own.bound == pytest.approx(leaks[:40].mean() * np.tanh(0.75))
+    assert found.same_rows[-1].name == "label, epsilon 1.5"
+    assert found.same_rows[-1].advantage.low <= own.bound
     # Each noised answer is right as often as the guard draws it so.
     right, chance = labels == y, random.Random(0)
     drawn = [[draw_noisy_label(int(a), 3, 1.5, chance) for _ in range(2000)] for a in labels]

@@ -294,8 +294,11 @@ def attack(
         # A noised answer is any one other label with this chance, and the model's with gain more.
         chance = (1.0 - gain) / len(references.names)
         noised = np.where(leaks, chance + gain * right, right)
+        name = f"label, epsilon {epsilon:g}"
+        without = np.where(leaks[inside], chance + gain * right_without, right_without)
+        answered = np.where(heads, noised[inside], without)
+        same.append(judge_answers(name, *_split(answered, heads)))
         if len(outside):
-            name = f"label, epsilon {epsilon:g}"
             strangers.append(judge_answers(name, noised[inside], noised[outside]))
         share = _share(turned)
         found = Range(*(gain * each for each in share))
