@@ -85,7 +85,7 @@ def load_references(
 ) -> References:
     """Read a folder that `load_subject` reads, or a network of which nothing is proved yet."""
     if (folder / NETWORK).exists() and not (folder / BOUNDS).exists():
-        return _of_network(NetworkSubject(_unproved(folder)))
+        return _of_network(NetworkSubject(_access_without_bounds(folder)))
     subject = load_subject(folder, progress, adopt=adopt)
     if isinstance(subject, NetworkSubject):
         return _of_network(subject)
@@ -93,7 +93,7 @@ def load_references(
     return _of_table(folder, subject)
 
 
-def _unproved(folder: Path) -> Access:
+def _access_without_bounds(folder: Path) -> Access:
     """Read a network with bounds that say nothing, so that every member is asked."""
     if not (folder / FAMILY).exists():
         raise GuardError(f"{folder}: no {FAMILY}, so there are no references; train it again")
