@@ -5,7 +5,7 @@
 scikit-learn's digits, 6 shards as in section 6 of the paper. A trial trains all shards, deletes the
 images that the attack takes to be in the first half of them, and trains all anew on what is left,
 with new seeds. Both arms are counted; alphas hold for all events of a row of images at once.
-``--counts`` writes what ``leaveout audit --counts`` reads, of the first number of rows.
+``--counts`` writes what ``leaveout audit trials --counts`` reads, of the first number of rows.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=60)
     parser.add_argument("--seconds", type=float, help="for each number of images")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--counts", type=Path, help="CSV for leaveout audit --counts")
+    parser.add_argument("--counts", type=Path, help="CSV for leaveout audit trials --counts")
     given = parser.parse_args()
     print(f"{machine()}; numpy {np.__version__}\n")
     print("| images | event | after unlearning | after retraining | at most, shown | alpha, both "

@@ -17,12 +17,14 @@ SMALL = {
     "campaign.py": ["--cases", "4", "--workers", "1", "--only", "ends", "--minutes", "1"],
     "digits_cnn.py": ["--members", "1", "--time", "2"],
     "exports.py": ["--seeds", "1", "--rounds", "2", "--sets", "1"],
+    "forget.py": ["--cases", "6"],
     "forest_guard.py": [
         *("--set", "synthetic-10k", "--train", "120", "--rows", "20", "--trees", "2"),
         *("--depth", "3", "--points", "10", "--deleted", "1", "--changes", "1"),
     ],
     "hinges.py": ["--decisions", "200", "--members", "30"],
     "linear_models.py": ["--small", "--time", "5", "--check", "40", "--rows", "3000"],
+    "membership.py": ["--rows", "40", "--only", "forest"],
     "moons.py": [
         *("--members", "8", "--rows", "10", "--test", "10", "--edits", "2", "--time", "5"),
     ],

@@ -59,7 +59,7 @@ RUNS = {
          "--device", "cpu", "-o", "trained"],
     ],
     "unlearn": [["unlearn", "n.onnx", "d.npz", "--forget", 0.1, *GAME, "-o", "unlearned"]],
-    "audit": [["audit", "n.onnx", "d.npz", "--trials", 2, *GAME, "-o", "audit.npz"]],
+    "audit trials": [["audit", "n.onnx", "d.npz", "--trials", 2, *GAME, "-o", "audit.npz"]],
     "partition": [["partition", "d.npz", "--parts", 3, "--workers", 2, "-o", "parts"]],
     "service": [["service", "d.npz", "--shards", 3, "--alpha", 0.1, "-o", "service"]],
     "forest train": [
@@ -70,6 +70,7 @@ RUNS = {
     "hinges": [["hinges", "clinic", "more.csv"]],
     "forest add": [["forest", "add", "clinic", "more.csv"]],
     "linear train": [["linear", "train", "table.csv", "--label", "label", "-o", "line"]],
+    "audit attack": [["audit", "attack", "line", "--data", "table.csv", "-o", "attack.json"]],
     "linear add": [["linear", "add", "line", "more.csv"]],
     "trees train": [
         ["trees", "train", "table.csv", "--label", "label", "-o", "boosted", "--trees", 2,

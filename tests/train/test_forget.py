@@ -93,6 +93,15 @@ def test_a_network_whose_rows_leave_in_groups_counts_groups(tmp_path, capsys):
     assert "forget 1 group, 2 left" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["ballots.npz", "state.npz", "service.toml", "trees.npz"])
+def test_what_holds_no_rows_says_where_they_are_forgotten(tmp_path, name, capsys, snapshot):
+    (tmp_path / name).write_bytes(b"")
+    assert run_leaveout(["forget", str(tmp_path), "3"]) == 2
+    told = capsys.readouterr().err
+    assert told.replace(str(tmp_path), "folder") == snapshot
+    assert told.count("\n") == 1
+
+
 def test_a_network_forgets_once(folder, snapshot):
     forget_member(folder, ["b"])
     with pytest.raises(TrainingError) as told:

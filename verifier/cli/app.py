@@ -83,7 +83,7 @@ app.command()(hinges)
 app.command()(report)
 app.command()(rows)
 app.command()(unlearn)
-app.command()(audit)
+app.add_typer(audit, name="audit")
 app.command()(vnnlib)
 app.command()(functions)
 app.command()(solvers)
@@ -94,6 +94,7 @@ for _each in (
     *forest.registered_commands,
     *linear.registered_commands,
     *trees.registered_commands,
+    *audit.registered_commands,
 ):
     # A terminal wraps paragraphs rather than source lines.
     _text = inspect.getdoc(_each.callback) or ""

@@ -1,14 +1,16 @@
-"""``leaveout audit``: trials of an unlearner against retraining."""
+"""``leaveout audit``: trials of an unlearner against retraining, and attacks on a model."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from leaveout.errors import AuditError
+from leaveout.verifier.cli.attack import attack
 from leaveout.verifier.cli.changes import align
 from leaveout.verifier.cli.options import (
     BatchSize,
@@ -27,6 +29,22 @@ from leaveout.verifier.cli.unlearn import undrawn_note
 
 if TYPE_CHECKING:
     from leaveout.verifier.audits.membership import Row, Views
+
+
+class _TrialsOtherwise(TyperGroup):
+    """Reads words that name no command as those of ``trials``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See click."""
+        named = not args or args[0] in self.commands or args[0] in ctx.help_option_names
+        return super().parse_args(ctx, args if named else ["trials", *args])
+
+
+audit = typer.Typer(
+    cls=_TrialsOtherwise,
+    help="Audit unlearning in trials, or attack a model. Without a command it means trials.",
+    no_args_is_help=True,
+)
 
 
 def judge_counts(
@@ -73,7 +91,8 @@ def _down(alpha: float) -> str:
     return f"{math.floor(1000 * alpha) / 1000:g}" if alpha >= 0 else "-"
 
 
-def audit(
+@audit.command()
+def trials(
     output: Annotated[
         Path,
         typer.Option(
@@ -116,8 +135,9 @@ def audit(
             show_default=False,
         ),
     ] = None,
-    trials: Annotated[
-        int, typer.Option(help="Trials; each trains an original and a retrained network.")
+    count: Annotated[
+        int,
+        typer.Option("--trials", help="Trials; each trains an original and a retrained network."),
     ] = 20,
     unlearned: Annotated[
         Path | None,
@@ -226,7 +246,7 @@ def audit(
         if model is None or data is None:
             raise AuditError(
                 "name MODEL.onnx and its data, or pass --unlearned and --retrained; see "
-                "leaveout audit --help"
+                "leaveout audit trials --help"
             )
         from leaveout.models.unlearning import Game, Schedule
         from leaveout.verifier.audits.membership.recording import record
@@ -239,13 +259,13 @@ def audit(
             learning_rate=game_lr,
         )
         schedule = Schedule(epochs=epochs, batch=batch, learning_rate=lr, weight_decay=weight_decay)
-        with progress("auditing", "trials", trials) as on_trial:
+        with progress("auditing", "trials", count) as on_trial:
             found, made = record(
                 model,
                 data,
                 share=forget,
                 forget_class=forget_class,
-                trials=trials,
+                trials=count,
                 rows=rows,
                 seconds=seconds,
                 same_seed=same_seed,
@@ -259,6 +279,9 @@ def audit(
         typer.echo(undrawn_note(undrawn), err=True)
     write_audit(found, output, made)
     typer.echo(_audit_table(found, confidence, output))
+
+
+audit.command()(attack)
 
 
 def _audit_table(found: Views, confidence: float, output: Path) -> str:

@@ -125,6 +125,17 @@ def forget(
         )
 
 
+_ROWLESS = {
+    "ballots.npz": "votes are kept here, neither the rows nor what trains a member; run leaveout "
+    "partition on the table without the row",
+    "state.npz": "a service trains its shards by an estimator that is not kept here; its own "
+    "program deletes, and retrains them: ShardedClassifier.load(folder, estimator).delete([...])",
+    "service.toml": "settings of a service hold no rows; name them where it runs: "
+    "ShardedClassifier.load(folder, estimator).delete([...])",
+}
+"""Why a folder with a file has nothing that forgets."""
+
+
 def _kind(folder: Path) -> type[ModelFolder] | None:
     """Return what a folder holds; None for a network."""
     from leaveout.errors import TrainingError
@@ -146,6 +157,9 @@ def _kind(folder: Path) -> type[ModelFolder] | None:
         return ForestFolder
     if (folder / "trees.npz").exists():
         raise TrainingError(f"{folder}: trees of a library cannot forget; train them again")
+    for name, why in _ROWLESS.items():
+        if (folder / name).exists():
+            raise TrainingError(f"{folder}: {why}")
     raise TrainingError(
         f"{folder}: no {FOREST}, {LINEAR} or {NETWORK}; leaveout forest train, linear train and "
         "train create such folders"

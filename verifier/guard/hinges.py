@@ -90,7 +90,7 @@ def decisions(
     LeaveoutError
         If a row cannot be read, or is outside what is proved.
     """
-    table, points, places = _read(subject, source)
+    table, points, places = read_inputs(subject, source)
     own = _own(subject, table, person) if person and table is not None else None
     if person and table is None:
         raise GuardError(f"{source}: an NPZ names nobody; drop --id")
@@ -113,7 +113,10 @@ def decisions(
     return Decisions(labels, tuple(turned), places, table)
 
 
-def _read(subject: Subject, source: Path) -> tuple[Table | None, NDArray[Any], tuple[str, ...]]:
+def read_inputs(
+    subject: Subject, source: Path
+) -> tuple[Table | None, NDArray[Any], tuple[str, ...]]:
+    """Read inputs, and say where each stands; of a CSV also its table."""
     if source.suffix == ".npz":
         points = subject.read_arrays(source)
         return None, points, tuple(f"{source}, row {at}" for at in range(len(points)))

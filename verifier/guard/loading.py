@@ -39,7 +39,7 @@ class NetworkSubject(Subject):
     """A network whose members are retrained networks."""
 
     def __init__(self, access: Access) -> None:
-        self._instance = instance = access.instance
+        self.instance = instance = access.instance
         family, facts = instance.family, instance.family.manifest.data
         features = facts.features if facts is not None else ()
         names = facts.labels if facts is not None else ()
@@ -73,16 +73,16 @@ class NetworkSubject(Subject):
     def read_arrays(self, path: Path) -> NDArray[np.float32]:
         """See `Subject.read_arrays`."""
         given = GivenPoints.open(str(path), option="")
-        manifest, source = self._instance.family.manifest, self._instance.network.source
+        manifest, source = self.instance.family.manifest, self.instance.network.source
         return given.points(manifest, self.domain.dimension, source)
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float32]:
         """See `Subject.sample`."""
-        return self._instance.box.sample(rng, count).astype(np.float32)
+        return self.instance.box.sample(rng, count).astype(np.float32)
 
     def where_outside(self, point: Point) -> str:
         """See `Subject.where_outside`."""
-        return leaves_box(point, self._instance.box, self._instance.family.manifest)
+        return leaves_box(point, self.instance.box, self.instance.family.manifest)
 
 
 T = TypeVar("T")

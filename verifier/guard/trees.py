@@ -56,7 +56,7 @@ class TreeLeakTest(LeakFinder):
     """Finds the inputs that a member answers otherwise, or may, where the link rounds."""
 
     def __init__(self, family: TreeFamily) -> None:
-        self._family, self._whole = family, family.whole
+        self.family, self._whole = family, family.whole
 
     def label(self, x: Point) -> int:
         """Return the model's answer."""
@@ -90,13 +90,13 @@ class TreeLeakTest(LeakFinder):
         self, points: NDArray[Any], own: Integers, confidences: NDArray[np.float64]
     ) -> NDArray[np.bool_]:
         """Return which members answer otherwise, or may, shape (inputs, members)."""
-        labels, open_ = self._family.labels(points)
-        near = (confidences > 0) & (confidences <= self._family.slack)
+        labels, open_ = self.family.labels(points)
+        near = (confidences > 0) & (confidences <= self.family.slack)
         return np.asarray((labels != own[:, None]) | open_ | near[:, None])
 
     def ask_all(self, x: Point) -> None:
         """See `LeakFinder.ask_all`."""
-        self._family.labels(x[None])
+        self.family.labels(x[None])
 
 
 class TreesSubject(TableSubject):

@@ -333,6 +333,16 @@ class ForestLeakTest(LeakFinder):
                 left = left[np.searchsorted(left, member) + 1 :]
             return label, np.asarray(found, np.int64)
 
+    def shares(self, x: Point, members: NDArray[np.int64]) -> Floats:
+        """Return the forest's mean shares and those of some members, shape (1 + n, labels)."""
+        with self._workspace() as room:
+            ask(self._nodes, x, room)
+            found = [room.total.copy()]
+            for member in members.tolist():
+                _member_label(self._nodes, self._deletions, room, x, member)
+                found.append(room.other.copy())
+            return np.array(found) / self._trees
+
     def dissenters(self, points: Floats, labels: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """See `LeakFinder.dissenters`."""
         return [self.flips(x)[1] for x in points]

@@ -1,0 +1,178 @@
+"""``leaveout audit attack``: membership attacks on a model, beside what is proved of it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from leaveout.verifier.cli.changes import align, lines
+from leaveout.verifier.cli.options import Seed
+from leaveout.verifier.cli.progress import counter_bar
+
+if TYPE_CHECKING:
+    from leaveout.verifier.audits.attacks import Attack, Range
+    from leaveout.verifier.guard.attack import Found
+
+
+def attack(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="A network with its family, a forest, a linear model, or boosted trees with their "
+            "members.",
+            show_default=False,
+        ),
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(
+            metavar="CSV|NPZ",
+            help="Rows with labels: those that the model was trained on, and others like them. A "
+            "CSV with the training table's columns, or an NPZ with X_train, y_train, X_test and "
+            "y_test.",
+            show_default=False,
+        ),
+    ],
+    named: Annotated[
+        str,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="Column of the CSV that names training rows, or groups, as the training table "
+            "does, or by their numbers from 0; rows with another name are strangers.",
+            show_default="the training table's, or rows are found by what they hold",
+        ),
+    ] = "",
+    epsilon: Annotated[
+        float | None,
+        typer.Option(
+            help="Also attack the answers of a guard of this epsilon; none is drawn or remembered.",
+            show_default=False,
+        ),
+    ] = None,
+    references: Annotated[
+        int, typer.Option(help="Most models with a row that its likelihood ratio is taken from.")
+    ] = 64,
+    seed: Seed = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="JSON", help="Write all numbers.", show_default=False
+        ),
+    ] = None,
+    names: Annotated[
+        bool,
+        typer.Option(
+            "--names", help="Say what the rows most at risk are called: personal data, perhaps."
+        ),
+    ] = False,
+    adopt: Annotated[
+        bool,
+        typer.Option("--adopt", help="Trust bounds.npz though another machine proved it."),
+    ] = False,
+) -> None:
+    """Measure how well attacks tell the rows that a model was trained on from others.
+
+    The models without one row each, which the folder has, are the attacker's references; nothing is
+    trained. Measured are a likelihood ratio, the loss and the label alone, each with 95 %
+    intervals, beside what is proved of answers with labels alone.
+
+    For example: leaveout audit attack clinic --data rows.csv --epsilon 0.2 -o attack.json
+
+    Exit status: 0 whatever is found, 2 bad input.
+    """  # fmt: skip
+    from leaveout.errors import GuardError
+    from leaveout.files import write_whole
+    from leaveout.verifier.cli.options import reader_may_leave
+    from leaveout.verifier.guard.attack import attack as find
+    from leaveout.verifier.guard.attack import read_asked
+    from leaveout.verifier.guard.reference_models import load_references
+    from leaveout.verifier.guard.subject import GuardSettings
+
+    if output is not None and output.exists():
+        raise GuardError(f"-o {output}: exists; name a new file")
+    if references < 2:
+        raise GuardError(f"--references {references}: expected at least 2")
+    if epsilon is not None:
+        GuardSettings(epsilon)
+    with counter_bar("loading", "rows") as show:
+        known = load_references(folder, *([] if show is None else [show]), adopt=adopt)
+    asked = read_asked(known, data, named)
+    with counter_bar("asking", "questions") as show:
+        found = find(known, asked, epsilon=epsilon, count=references, seed=seed, progress=show)
+    if output is not None:
+        write_whole(output, _json_of(found, names))
+    with reader_may_leave():
+        sys.stdout.write(_table(found, "group" if known.subject.group else "row", names))
+        if output is not None:
+            sys.stdout.write(lines([("file", str(output))]) + "\n")
+        for note in known.subject.notes:
+            typer.echo(f"note: {note}", err=True)
+
+
+def _json_of(found: Found, names: bool) -> bytes:
+    said = asdict(found)
+    for part in ("strangers_attacks", "same_rows"):
+        for each in said[part]:
+            each["accuracy"] = [(1 + end) / 2 for end in each["advantage"]]
+    for each in said["risks"] if not names else ():
+        del each["unit"]
+    return json.dumps(said, indent=1).encode() + b"\n"
+
+
+def _table(found: Found, unit: str, names: bool) -> str:
+    rows = [["training rows, or others?", "AUC", "TPR at 1 % FPR", "at 0.1 %", "accuracy"]]
+    rows += map(_cells, found.strangers_attacks)
+    if not found.strangers_attacks:
+        rows.append(["(no others in --data)", "", "", "", ""])
+    rows.append([f"with the {unit}, or without?", "", "", "", ""])
+    rows += map(_cells, found.same_rows)
+    said = [("models", f"{found.models:,} without one {unit} each; {found.references:,} with it")]
+    said.append(("rows", f"{found.members:,} trained on, {found.strangers:,} others"))
+    if found.unclear:
+        said.append(("", f"{found.unclear:,} more trained on, left aside: no model lacks them"))
+    said += [
+        ("scores", f"differ without the {unit}: {_share(found.scores_differ)} of rows"),
+        ("labels", f"differ without the {unit}: {_share(found.labels_differ)} of rows"),
+    ]
+    share = found.noised / found.members
+    said.append(
+        ("proved", f"labels of all but {found.noised:,} rows ({share:.2%}) hinge on no {unit}")
+    )
+    if found.guarded is not None:
+        own = found.guarded
+        said += [
+            (f"epsilon {own.epsilon:g}", f"advantage of one answer {_exact(own.advantage)}"),
+            ("", f"proved: at most {own.bound:.4g}"),
+        ]
+    for at, each in enumerate(found.risks[:3]):
+        who = each.unit if names else each.place.rpartition(", ")[2]
+        turns = ", another label" * each.turned
+        told = f"{who}: its label {each.with_row:.3g}, {each.without:.3g} without it{turns}"
+        said.append(("most at risk" * (at == 0), told))
+    return "\n".join(align(rows, str.ljust)) + "\n" + lines(said) + "\n"
+
+
+def _cells(each: Attack) -> list[str]:
+    accuracy = tuple((1 + end) / 2 for end in each.advantage)
+    rates = [_number(rate) for rate in each.rates] or ["-", "-"]
+    return [f"  {each.name}", _number(each.auc), *rates, _number(accuracy)]
+
+
+def _number(found: Range | tuple[float, ...]) -> str:
+    value, low, high = found
+    return f"{value:.3f} [{low:.3f}, {high:.3f}]"
+
+
+def _exact(found: Range) -> str:
+    return f"{found.value:.4g}, between {found.low:.4g} and {found.high:.4g}"
+
+
+def _share(found: Range) -> str:
+    return f"{found.value:.2%}, between {found.low:.2%} and {found.high:.2%}"

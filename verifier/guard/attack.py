@@ -1,0 +1,370 @@
+"""Membership attacks on a folder's model, with its own members as references."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leaveout.arrays import Floats, Integers
+from leaveout.errors import GuardError
+from leaveout.models.archive import archive_names, read_archive
+from leaveout.verifier.audits.attacks import (
+    CONFIDENCE,
+    Attack,
+    Range,
+    judge_answers,
+    judge_scores,
+    label_advantage,
+    offline_ratios,
+    online_ratios,
+    scaled_confidence,
+)
+from leaveout.verifier.audits.intervals import clopper_pearson
+from leaveout.verifier.guard.hinges import read_inputs
+from leaveout.verifier.guard.reference_models import STRANGER, UNCLEAR, References
+from leaveout.verifier.guard.subject import OnProgress
+
+LEAST_ROWS = 10
+"""Of members, and of strangers where there are some, for anything to be measured."""
+
+_MOST_RISKS = 10
+
+_BLOCK = 512
+"""Rows of which it is asked together whether a guard would noise them."""
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Rows that attacks are tried on.
+
+    Attributes
+    ----------
+    X : ndarray, shape (rows, inputs)
+    y : ndarray of int64, shape (rows,)
+    member : ndarray of int64, shape (rows,)
+        Which member lacks each; -1 for rows that the model was not trained on.
+    places : tuple of str
+        Where each stands.
+    unclear : int
+        How many training rows were left aside, as no member lacks them.
+    """
+
+    X: NDArray[Any]
+    y: Integers
+    member: Integers
+    places: tuple[str, ...]
+    unclear: int
+
+
+@dataclass(frozen=True)
+class Guarded:
+    """What a guard's answers give away about the row asked about: measured, and proved."""
+
+    epsilon: float
+    advantage: Range
+    bound: float
+
+
+@dataclass(frozen=True)
+class Risk:
+    """A training row that shows: what the model says of its label, and the one without it."""
+
+    place: str
+    unit: str
+    score: float
+    with_row: float
+    without: float
+    turned: bool
+
+
+@dataclass(frozen=True)
+class Found:
+    """What attacks give away.
+
+    Attributes
+    ----------
+    members, strangers, unclear : int
+        Rows, and training rows left aside as no member lacks them.
+    confidence : float
+        Of each interval by itself.
+    models : int
+        Without a row each.
+    references : int
+        Models with the row, by which the likelihood ratio of ``same_rows`` is taken.
+    strangers_attacks : tuple of Attack
+        On training rows against other rows; empty without such.
+    same_rows : tuple of Attack
+        On the model against the one without the row asked about, a coin choosing for each row.
+    scores_differ, labels_differ : Range
+        Share of training rows of whose label the two models say another confidence, or where they
+        answer another label.
+    noised : int
+        Training rows at which some row's leaving may change the label; none does at the others.
+    guarded : Guarded or None
+    risks : tuple of Risk
+        Rows that show most, the first the most.
+    """
+
+    members: int
+    strangers: int
+    unclear: int
+    confidence: float
+    models: int
+    references: int
+    strangers_attacks: tuple[Attack, ...]
+    same_rows: tuple[Attack, ...]
+    scores_differ: Range
+    labels_differ: Range
+    noised: int
+    guarded: Guarded | None
+    risks: tuple[Risk, ...]
+
+
+def read_asked(references: References, source: Path, column: str = "") -> Asked:
+    """Read rows, and tell those that the model was trained on.
+
+    Parameters
+    ----------
+    references : References
+    source : Path
+        A CSV with the columns of the training table and labels, or an NPZ with ``X_train`` and
+        ``y_train``, and perhaps ``X_test`` and ``y_test``.
+    column : str
+        Names rows, or groups, as the training table does; empty for the column that the folder
+        knows, or where there is none, rows are found by what they hold.
+
+    Raises
+    ------
+    GuardError
+        If rows or labels cannot be read, or it cannot be told which the model was trained on.
+    """
+    subject, names = references.subject, references.names
+    if source.suffix == ".npz":
+        if column:
+            raise GuardError(f"{source}: an NPZ has no columns; drop --id")
+        X, words, places = _read_arrays(references, source)
+        cells = None
+    else:
+        table, X, places = read_inputs(subject, source)
+        if subject.encoding is None or table is None:
+            raise GuardError(f"{source}: the model was trained on arrays; pass an NPZ")
+        table.require(subject.encoding.label, "it contains the labels")
+        words, column = table.column(subject.encoding.label), column or references.identity
+        if column:
+            table.require(column, "it says which rows the model was trained on")
+        cells = table.column(column) if column else None
+    known = {name: at for at, name in enumerate(names)}
+    for at, word in enumerate(words):
+        if word not in known:
+            what = f"{word!r} is not a label of this model; it has {', '.join(names)}"
+            raise GuardError(f"{places[at]}: {what}")
+    y = np.array([known[word] for word in words], np.int64)
+    if cells is not None:
+        member = _members_of(references, cells, places)
+    else:
+        try:
+            member = references.find(X, y)
+        except GuardError as error:
+            raise GuardError(f"{source}: {error}") from None
+    kept = np.flatnonzero(member != UNCLEAR)
+    return Asked(
+        X[kept], y[kept], member[kept], tuple(places[at] for at in kept.tolist()),
+        len(X) - len(kept),
+    )  # fmt: skip
+
+
+def _read_arrays(
+    references: References, source: Path
+) -> tuple[NDArray[Any], list[str], tuple[str, ...]]:
+    names = archive_names(source, GuardError)
+    parts = [each for each in ("train", "test") if f"X_{each}" in names]
+    if "train" not in parts or any(f"y_{each}" not in names for each in parts):
+        raise GuardError(f"{source}: expected arrays X_train, y_train and perhaps X_test, y_test")
+    held = read_archive(source, GuardError)
+    X, words, places = [], [], []
+    for each in parts:
+        try:
+            X.append(references.subject.domain.points(held[f"X_{each}"]))
+        except GuardError as error:
+            raise GuardError(f"{source}: 'X_{each}': {error}") from None
+        if held[f"y_{each}"].shape != (len(X[-1]),) or not np.isfinite(X[-1]).all():
+            raise GuardError(
+                f"{source}: 'X_{each}' needs finite numbers, and 'y_{each}' a label a row"
+            )
+        words += [str(label) for label in held[f"y_{each}"].tolist()]
+        places += [f"{source}, X_{each} row {at}" for at in range(len(X[-1]))]
+    return np.concatenate(X), words, tuple(places)
+
+
+def _members_of(references: References, cells: list[str], places: tuple[str, ...]) -> Integers:
+    """Return which member lacks each row, by what the rows are called."""
+    known = {name: at for at, name in enumerate(references.subject.unit_names)}
+    unclear = dict.fromkeys(references.unclear, UNCLEAR)
+    found = np.array([known.get(each, unclear.get(each, STRANGER)) for each in cells], np.int64)
+    if not references.subject.group:
+        for name, times in Counter(each for each in cells if each in known).items():
+            if times > 1:
+                twice = [at for at, each in enumerate(cells) if each == name][1]
+                raise GuardError(f"{places[twice]}: a second row {name!r}; drop one")
+    return found
+
+
+def attack(
+    references: References,
+    asked: Asked,
+    *,
+    epsilon: float | None = None,
+    count: int = 64,
+    seed: int = 0,
+    progress: OnProgress | None = None,
+) -> Found:
+    """Try attacks on a model.
+
+    Parameters
+    ----------
+    references, asked
+    epsilon : float or None
+        Of a guard whose answers are attacked, too; no answer is drawn or remembered.
+    count : int
+        Most models that serve as references with a row.
+    seed : int
+        Draws the references, and which of two models is asked about each row.
+    progress : callable or None
+        Told how many questions are answered, and of how many.
+
+    Raises
+    ------
+    GuardError
+        If there are too few rows.
+    """
+    inside, outside = (np.flatnonzero(part) for part in (asked.member >= 0, asked.member < 0))
+    if len(inside) < LEAST_ROWS or 0 < len(outside) < LEAST_ROWS:
+        raise GuardError(
+            f"{len(inside)} rows that the model was trained on and {len(outside)} others; expected "
+            f"at least {LEAST_ROWS} of each, or none of the others"
+        )
+    models = references.subject.members
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.permutation(models)[:count])
+    # Each stranger's reference lacks some row, as a member's does: both know equally much.
+    drawn = rng.integers(models, size=len(outside))
+    heads = rng.permutation(len(inside)) < len(inside) // 2
+    scores = references.whole(asked.X)
+    whole, labels = scaled_confidence(scores, asked.y), scores.argmax(axis=1)
+    rows = np.concatenate((inside, outside, np.repeat(inside, len(chosen))))
+    members = np.concatenate((asked.member[inside], drawn, np.tile(chosen, len(inside))))
+    watched = inside if epsilon is None else np.arange(len(asked.X))
+    total, done = len(rows) + len(watched), 0
+
+    def tell(more: int) -> None:
+        nonlocal done
+        done += more
+        if progress is not None:
+            progress(done, total)
+
+    told, answers = _ask(references, asked, rows, members, tell)
+    first, last = len(inside), len(inside) + len(outside)
+    own, kept = told[:first], told[last:].reshape(first, len(chosen))
+    kept = np.where(asked.member[inside][:, None] == chosen, np.nan, kept)
+    right, turned = labels == asked.y, answers[:first] != labels[inside]
+    leaks = _find_leaks(references, asked, watched, tell)
+    ratios = offline_ratios(np.concatenate((whole[inside], whole[outside])), told[:last])
+    strangers: list[Attack] = []
+    if len(outside):
+        strangers += [
+            judge_scores("likelihood ratio", ratios[:first], ratios[first:]),
+            judge_scores("loss", whole[inside], whole[outside]),
+            judge_answers("label", right[inside] + 0.0, right[outside] + 0.0),
+        ]
+    seen, right_without = np.where(heads, whole[inside], own), answers[:first] == asked.y[inside]
+    same = [
+        judge_scores("likelihood ratio", *_split(online_ratios(seen, kept, own), heads)),
+        judge_scores("loss", *_split(seen, heads)),
+        judge_answers("label", *_split(np.where(heads, right[inside], right_without) + 0.0, heads)),
+    ]
+    guarded = None
+    if epsilon is not None:
+        gain = label_advantage(epsilon, len(references.names))
+        # A noised answer is any one other label with this chance, and the model's with gain more.
+        chance = (1.0 - gain) / len(references.names)
+        noised = np.where(leaks, chance + gain * right, right)
+        name = f"label, epsilon {epsilon:g}"
+        without = np.where(leaks[inside], chance + gain * right_without, right_without)
+        answered = np.where(heads, noised[inside], without)
+        same.append(judge_answers(name, *_split(answered, heads)))
+        if len(outside):
+            strangers.append(judge_answers(name, noised[inside], noised[outside]))
+        share = _share(turned)
+        found = Range(*(gain * each for each in share))
+        bound = float(leaks[inside].mean() * np.tanh(epsilon / 2))
+        guarded = Guarded(epsilon, found, bound)
+    return Found(
+        first, len(outside), asked.unclear, CONFIDENCE, models, len(chosen),
+        tuple(strangers), tuple(same), _share(own != whole[inside]), _share(turned),
+        int(leaks[inside].sum()), guarded,
+        _risks(references, asked, inside, ratios[:first], whole[inside], own, turned),
+    )  # fmt: skip
+
+
+def _ask(
+    references: References,
+    asked: Asked,
+    rows: Integers,
+    members: Integers,
+    tell: Callable[[int], None],
+) -> tuple[Floats, Integers]:
+    """Return what members say of rows' labels, and which labels they answer."""
+    told, answers = np.zeros(len(rows)), np.zeros(len(rows), np.int64)
+    for places, scores in references.without(asked.X, rows, members):
+        told[places] = scaled_confidence(scores, asked.y[rows[places]])
+        answers[places] = scores.argmax(axis=1)
+        tell(len(places))
+    return told, answers
+
+
+def _find_leaks(
+    references: References, asked: Asked, watched: Integers, tell: Callable[[int], None]
+) -> NDArray[np.bool_]:
+    """Return which of some rows a guard would noise, or refuse as nothing is proved of them."""
+    subject, found = references.subject, np.zeros(len(asked.X), bool)
+    for first in range(0, len(watched), _BLOCK):
+        own = watched[first : first + _BLOCK]
+        outside = np.array([bool(subject.where_outside(x)) for x in asked.X[own]])
+        found[own[outside]], known = True, own[~outside]
+        found[known] = [each.leak for each in subject.leaks.find_all(asked.X[known])]
+        tell(len(own))
+    return found
+
+
+def _split(values: Floats, heads: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    return values[heads], values[~heads]
+
+
+def _share(which: NDArray[np.bool_]) -> Range:
+    count = int(which.sum())
+    return Range(count / len(which), *clopper_pearson(count, len(which), CONFIDENCE))
+
+
+def _risks(
+    references: References,
+    asked: Asked,
+    inside: Integers,
+    ratios: Floats,
+    whole: Floats,
+    own: Floats,
+    turned: NDArray[np.bool_],
+) -> tuple[Risk, ...]:
+    chance = [1.0 / (1.0 + np.exp(-np.clip(each, -700, 700))) for each in (whole, own)]
+    return tuple(
+        Risk(
+            asked.places[inside[at]], references.subject.unit_names[asked.member[inside[at]]],
+            float(ratios[at]), float(chance[0][at]), float(chance[1][at]), bool(turned[at]),
+        )
+        for at in np.argsort(-ratios, kind="stable")[:_MOST_RISKS].tolist()
+    )  # fmt: skip
