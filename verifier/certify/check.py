@@ -17,11 +17,9 @@ from leaveout.errors import CertificateError, RejectedError
 from leaveout.files import open_atomically, refuse_unwritten, settle
 from leaveout.kernel.claims.certificate import read_certificate
 from leaveout.kernel.claims.check import Checked, Checker, Progress
-from leaveout.kernel.claims.places import Places
 from leaveout.kernel.files import digest_of
 from leaveout.kernel.float32 import Program
 from leaveout.kernel.onnx_file import Dense, DenseReader, Members, Network, TreeMembers
-from leaveout.kernel.recording import Recorder
 from leaveout.kernel.refusal import Rejected, Unreadable
 from leaveout.kernel.trees import Ensemble
 from leaveout.kernel.values import Ask, Topic, nothing
@@ -30,8 +28,10 @@ from leaveout.models import Network as LoadedNetwork
 from leaveout.models.archive import holds_arrays
 from leaveout.models.lowering import program_of
 from leaveout.models.onnx.values import files_of
+from leaveout.verifier.certify.bundle import NotedPlaces, refuse_other, write_bundle
 from leaveout.verifier.certify.forests import rules_of_boxes
 from leaveout.verifier.certify.networks import lines_only
+from leaveout.verifier.certify.recorder import Recorder
 from leaveout.verifier.certify.tree_arrays import TreeArrays
 from leaveout.verifier.certify.trees import TreeAnswers, Used, leak_tree
 
@@ -44,6 +44,8 @@ def check(
     files: Path | Sequence[Path] | None = None,
     exact: bool = False,
     record: Path | None = None,
+    bundle: Path | None = None,
+    with_family: bool = True,
     progress: Progress | None = None,
 ) -> list[Checked]:
     """Prove every claim of a certificate again.
@@ -58,6 +60,10 @@ def check(
         Prove leaks of linear models also in whole numbers.
     record : Path, optional
         Where to write the answers to the kernel's questions, for ``leaveout-check``.
+    bundle : Path, optional
+        Where to write them with the certificate and the files that it names, all in one.
+    with_family : bool
+        Whether a bundle holds families; without them, whoever checks it passes his own copy.
     progress : callable, optional
         Receives a claim's name, its label, the nodes checked and their number.
 
@@ -71,15 +77,20 @@ def check(
     places = _places(path, network, family, files)
     if record is not None and record.exists() and not holds_arrays(record, ("recording",)):
         raise CertificateError(f"{record}: exists, and is no recording; name another file")
+    if bundle is not None:
+        refuse_other(bundle)
     with errors_of_the_kernel():
         told = _Answers(path)
         recorder = Recorder(told)
-        answers, reader = (told, _Reader()) if record is None else (recorder, DenseReader())
+        alone = record is not None or bundle is not None
+        answers, reader = (recorder, DenseReader()) if alone else (told, _Reader())
         checker = Checker(read_certificate(path), places, answers, reader, exact, progress)
         found = [*checker.trees(), *checker.others()]
     if record is not None:
         with refuse_unwritten(CertificateError, record), open_atomically(record) as stream:
             recorder.write(stream, digest_of(path))
+    if bundle is not None:
+        write_bundle(bundle, path, recorder, places.found, with_family)
     return found
 
 
@@ -128,7 +139,7 @@ def _places(
     network: Path | Sequence[Path] | None,
     family: Path | Sequence[Path] | None,
     files: Path | Sequence[Path] | None,
-) -> Places:
+) -> NotedPlaces:
     networks, families, others = (
         () if paths is None else (paths,) if isinstance(paths, Path) else tuple(paths)
         for paths in (network, family, files)
@@ -140,7 +151,7 @@ def _places(
         folder = each if each.is_dir() else each.parent
         if folder.is_dir():
             settle(folder)
-    return Places(path.parent, networks, families, others, files_of)
+    return NotedPlaces(path.parent, networks, families, others, files_of)
 
 
 @dataclass(frozen=True, eq=False)

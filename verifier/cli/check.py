@@ -73,6 +73,23 @@ def check(
             show_default=False,
         ),
     ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write these answers, the certificate and the files that it names into one file, "
+            "which leaveout-check proves again alone.",
+            show_default=False,
+        ),
+    ] = None,
+    without_family: Annotated[
+        bool,
+        typer.Option(
+            "--without-family",
+            help="Leave families out of the bundle: whoever checks it has to ask for them, and "
+            "passes them with --family.",
+        ),
+    ] = False,
 ) -> None:
     """Check a certificate, or a folder of evidence, with an independent program.
 
@@ -85,6 +102,8 @@ def check(
     computes in float32, and for networks of other than dense layers the reader of ONNX files.
 
     For example: leaveout verify idp.spec --certificate idp.cert, then leaveout check idp.cert
+
+    For example: leaveout check idp.cert --bundle claim.zip, then leaveout-check claim.zip
 
     For example: leaveout verify idp.spec --evidence proof --key me.key, then leaveout check proof
     --key me.pub
@@ -105,10 +124,13 @@ def check(
         raise SpecError(
             f"--key {key}: only attestations are signed; {evidence} is not an attestation"
         )
-    if attestation is not None and record is not None:
-        raise SpecError(
-            f"--record {record}: name the certificate in {evidence} itself, not the folder"
-        )
+    for option, file in (("--record", record), ("--bundle", bundle)):
+        if attestation is not None and file is not None:
+            raise SpecError(
+                f"{option} {file}: name the certificate in {evidence} itself, not the folder"
+            )
+    if without_family and bundle is None:
+        raise SpecError("--without-family needs --bundle FILE")
     console, status_code = Console(), ExitCode.PROVED
     with live_line("loading") as tell:
 
@@ -126,10 +148,17 @@ def check(
                 files=files,
                 exact=exact,
                 record=record,
+                bundle=bundle,
+                with_family=not without_family,
                 progress=report,
             )
             with console.capture() as shown:
                 render_checked(found, console)
+                if bundle is not None:
+                    from leaveout.verifier.certify.bundle import entries
+
+                    for line in (f"{bundle}: whoever gets it gets these files", *entries(bundle)):
+                        console.print(line, soft_wrap=True, markup=False, highlight=False)
         else:
             from leaveout.verifier.evidence.checking import check_evidence
 

@@ -9,15 +9,16 @@ import re
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
-from leaveout.files import RESULTS, read_whole
+from leaveout.files import RESULTS, read_whole, refuse_unread
 from leaveout.specs.deciders import Curve
-from leaveout.verifier.page.model import Run
+from leaveout.verifier.page.model import Run, Served
 from leaveout.verifier.page.spec_text import read_specification
 from leaveout.verifier.page.target import PageError
+from leaveout.verifier.provenance import sha256_of
 from leaveout.verifier.records import GroupsRecord, TraceRecord
 from leaveout.verifier.report import Report, Result
 
@@ -49,6 +50,29 @@ def _run(name: str, shown: str, number: int) -> Run:
         unread=unread,
         number=number,
     )
+
+
+def served(folder: Path, runs: Sequence[Run]) -> Served:
+    """Return the account of the guard that serves a folder with a model of the results."""
+    from leaveout.verifier.guard.access import MEMORY
+    from leaveout.verifier.guard.memory import Memory
+
+    if not (folder / MEMORY).is_file():
+        raise PageError(f"--guard {folder}: has no {MEMORY}, so no guard has answered from it")
+    # Bounds and thresholds of other models say nothing of this guard's answers.
+    digests = {
+        (PurePath(each.path).name, each.sha256)
+        for run in runs
+        for each in run.report.files
+        if each.kind in ("network", "forest", "linear", "trees")
+    }
+    here = [name for name, _ in digests if (folder / name).is_file()]
+    with refuse_unread(PageError, f"--guard {folder}"):
+        found = {(name, sha256_of(folder / name)) for name in here}
+    if not digests & found:
+        raise PageError(f"--guard {folder}: does not serve a model of these results")
+    account = Memory.read(folder / MEMORY)
+    return Served(folder.name, account.answers, account.spent, account.epsilon)
 
 
 def _included_digests(report: Report) -> frozenset[str] | None:

@@ -112,6 +112,16 @@ class Confidences:
 
 
 @dataclass(frozen=True)
+class Served:
+    """What a guard noised so far."""
+
+    folder: str
+    inputs: int  # distinct questions that were answered with noise
+    spent: tuple[tuple[float, int], ...]  # epsilon of an answer, and how many cost that much
+    total: float
+
+
+@dataclass(frozen=True)
 class Page:
     """Everything a page shows."""
 
@@ -120,6 +130,8 @@ class Page:
     left_out: tuple[str, ...] = ()  # why points that were given are not held against other results
     data: str = ""  # what the file of these points is called; empty where none was given
     date: str = ""
+    named: bool = True  # whether rows and inputs are named
+    guard: Served | None = None
 
     @cached_property
     def functions(self) -> dict[str, Function]:
