@@ -15,7 +15,7 @@ if "numpy" not in sys.modules:
     for _library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-from .bundle import ANSWERS, CERTIFICATE, unpacked
+from .bundle import ANSWERS, CERTIFICATE, unpack
 from .claims.certificate import read_certificate
 from .claims.check import Checked, check, claim_lines, stated_upper
 from .claims.places import Places
@@ -95,7 +95,7 @@ def _prove(given: argparse.Namespace) -> list[str]:
     elsewhere = tuple(given.network), tuple(given.family), tuple(given.files)
     if given.answers is not None:
         return _lines(path, given.answers, Places(path.parent, *elsewhere))
-    with unpacked(path) as folder:
+    with unpack(path) as folder:
         # Files of a bundle are called as in it.
         inside = re.compile(rf"{re.escape(str(folder))}(?:[/\\](?:[0-9a-f]{{64}}[/\\])?)?")
         places = Places(folder, *elsewhere, bundled=True)

@@ -27,7 +27,7 @@ _EACH, _END = 76, 22
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[Path]:
+def unpack(path: Path) -> Iterator[Path]:
     """Unpack a bundle into a folder that lasts as long as the context."""
     with TemporaryDirectory(prefix="leaveout-check-") as folder:
         root = Path(folder).resolve()

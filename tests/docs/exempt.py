@@ -27,7 +27,7 @@ COMMANDS: dict[Place, str] = {
     (
         "docs/certificates.md",
         "leaveout check FILE [--network PATH]... [--family PATH]... [--exact] [--files PATH]... "
-        "[--record ANSWERS]",
+        "[--record ANSWERS] [--bundle FILE]",
     ): ("the form of a command, in brackets what may be left out; its options are checked"),
 }
 """Command lines of leaveout that the program's parser is not asked about."""

@@ -80,7 +80,7 @@ def write_bundle(
     recorded = io.BytesIO()
     recorder.write(recorded, digest_of(certificate))
     kept = [each for each in found.values() if with_family or each.what != "family"]
-    named = dict(_named(kept))
+    named = dict(_entry_names(kept))
     size = sum(each.stat().st_size for each in (*named.values(), certificate))
     if size + recorded.getbuffer().nbytes > LARGEST:
         raise CertificateError(
@@ -106,7 +106,7 @@ def _add(archive: zipfile.ZipFile, name: str, source: IO[bytes]) -> None:
         shutil.copyfileobj(source, target)
 
 
-def _named(found: Iterable[Found]) -> Iterator[tuple[str, Path]]:
+def _entry_names(found: Iterable[Found]) -> Iterator[tuple[str, Path]]:
     """Yield the entries of files, in a folder called by the SHA-256 that the certificate states."""
     for each in found:
         whole = each.part.kind in ("folder", "access")

@@ -100,14 +100,14 @@ def report(
             sys.stdout.write(f"{output}\n")
         return
     from leaveout.verifier.page import Page, load
-    from leaveout.verifier.page.loading import check_day, day, served
+    from leaveout.verifier.page.loading import check_day, day, guard_account
     from leaveout.verifier.page.target import open_page, page_bytes
 
     target = open_page(output)
     when = day(date)
     runs = load(results)
     check_day(when, runs)
-    account = None if guard is None else served(guard, runs)
+    account = None if guard is None else guard_account(guard, runs)
     page = Page(runs, date=when, guard=account)
     if data is not None:
         from leaveout.verifier.page.confidences import confidences

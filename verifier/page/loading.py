@@ -52,7 +52,7 @@ def _run(name: str, shown: str, number: int) -> Run:
     )
 
 
-def served(folder: Path, runs: Sequence[Run]) -> Served:
+def guard_account(folder: Path, runs: Sequence[Run]) -> Served:
     """Return the account of the guard that serves a folder with a model of the results."""
     from leaveout.verifier.guard.access import MEMORY
     from leaveout.verifier.guard.memory import Memory

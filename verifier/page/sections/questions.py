@@ -29,9 +29,9 @@ def questions(page: Page) -> Html | None:
         ("Is a guard running, and what does it promise?", _guard(page)),
         ("Does this page hold personal data?", _personal(page)),
         ("How many answers can one record change, and is that good?", _scale(page)),
-        ("Is the model better than guessing?", _guessing(page)),
-        ("What if one person has several rows?", _several_rows(page)),
-        ("What changes when the model is trained again?", _retrained(page)),
+        ("Is the model better than guessing?", _accuracy(page)),
+        ("What if one person has several rows?", _record_units(page)),
+        ("What changes when the model is trained again?", _later_models(page)),
     )
     return tag(
         "dl", [join_children(tag("dt", each), tag("dd", found)) for each, found in asked],
@@ -39,7 +39,7 @@ def questions(page: Page) -> Html | None:
     )  # fmt: skip
 
 
-def _said(*words: Child) -> Html:
+def _paragraph(*words: Child) -> Html:
     return tag("p", *words)
 
 
@@ -51,12 +51,12 @@ def _guard(page: Page) -> Iterator[Html]:
     for result in _results(page):
         epsilon = next((f.facts.get("epsilon") for f in result.facts if f.name == "idp"), None)
         if result.verdict == "proved" and isinstance(epsilon, float | int):
-            yield _said(
+            yield _paragraph(
                 "Proved: ", code(result.name), ". A guard on these files noises every answer "
                 "that one record can change, at epsilon = ", written_number(epsilon, up=True), ".",
             )  # fmt: skip
     if page.guard is None:
-        yield _said(
+        yield _paragraph(
             "Whether one is running is not known: results say nothing of who asks the model, and "
             "how. Without a guard, an answer that one record can change is given as it is. ",
             code("leaveout report --guard DIR"), " adds the guard's own account.",
@@ -65,13 +65,13 @@ def _guard(page: Page) -> Iterator[Html]:
     own, each = page.guard, ""
     if own.spent:
         each = ": " + ", ".join(f"{n:,} at epsilon = {written_number(e)}" for e, n in own.spent)
-    yield _said(
+    yield _paragraph(
         "The guard's account in ", code(own.folder), f": {count_noun(own.inputs, 'question')} "
         f"answered with noise{each}. In sum epsilon is at most "
         f"{written_number(own.total, up=True)}. Other questions and repeated ones cost nothing, "
         "and are not counted.",
     )  # fmt: skip
-    yield _said(
+    yield _paragraph(
         "Whether it is running now, and whether anybody can ask the model without it, is not known "
         "to this page."
     )
@@ -83,23 +83,23 @@ def _personal(page: Page) -> Iterator[Html]:
         "that they name nobody."
     )
     if not page.named:
-        yield _said(
+        yield _paragraph(
             "Names of rows, inputs that were found and ranges of columns were left out of it. "
             "Counts and bounds are left. ", asis, " The results file still has all of it."
         )  # fmt: skip
         return
-    held = [*_named(page)]
+    held = [*_personal_parts(page)]
     if not held:
-        yield _said(f"No training row and no input is in it. {asis}")
+        yield _paragraph(f"No training row and no input is in it. {asis}")
         return
-    yield _said(
+    yield _paragraph(
         f"Yes, if the table is about people: {'; '.join(held)}. Only those who may see the "
         "training data may see this page. ", code("leaveout report --without-names"),
         " makes one without them.",
     )  # fmt: skip
 
 
-def _named(page: Page) -> Iterator[str]:
+def _personal_parts(page: Page) -> Iterator[str]:
     """Yield what of persons a page may hold."""
     results = [*_results(page)]
     if any(each.witness is not None or each.example is not None for each in results):
@@ -132,16 +132,16 @@ def _scale(page: Page) -> Iterator[Html]:
     for found in known:
         count = len(found.answers)
         open_ = count - sum(each.owe_nothing for each in found.labels)
-        yield _said(
+        yield _paragraph(
             f"{share(open_ / count, up=True)} of the answers to {clean(found.data)} ({open_:,} of "
-            f"{count:,}) are not proved independent of every record. {_compared(open_ / count)}"
+            f"{count:,}) are not proved independent of every record. {_comparison(open_ / count)}"
         )
     if not known:
-        yield _said(
+        yield _paragraph(
             "Not known: no rows were asked about. ", code("leaveout verify SPEC --data rows.csv"),
             " counts the answers that no record can change.",
         )  # fmt: skip
-    yield _said(
+    yield _paragraph(
         "No law and no standard names a number. A guard noises what one record decides, so a "
         "larger share costs accuracy there. Without a guard it is the share of answers that may "
         "show whether somebody's record was used. Measured with leaveout, as its documentation "
@@ -151,17 +151,13 @@ def _scale(page: Page) -> Iterator[Html]:
                ("Answers", "One record decides", "Not proved by the bound"))]  # fmt: skip
     yield table(
         "Measured shares", columns,
-        [[what, f"{n:,}", _percent(some / n),
-          "not measured" if bound is None else _percent(bound / n)]
+        [[what, f"{n:,}", share(some / n, up=True),
+          "not measured" if bound is None else share(bound / n, up=True)]
          for what, n, some, bound in _MEASURED],
     )  # fmt: skip
 
 
-def _percent(part: float) -> str:
-    return f"{100 * part:.1f} %"
-
-
-def _compared(part: float) -> str:
+def _comparison(part: float) -> str:
     """Return where a share lies among the measured ones that are proved in the same way."""
     cases = sorted(bound / n for _, n, _, bound in _MEASURED if bound is not None)
     below = sum(each < part for each in cases)
@@ -172,7 +168,7 @@ def _compared(part: float) -> str:
     return f"That is more than in {below} of the {len(cases)} cases below with such a bound."
 
 
-def _guessing(page: Page) -> Iterator[Html]:
+def _accuracy(page: Page) -> Iterator[Html]:
     found: list[tuple[str, Quality]] = []
     for run in page.runs:
         found += [("its training rows", e.quality) for e in run.report.models if e.quality]
@@ -180,40 +176,40 @@ def _guessing(page: Page) -> Iterator[Html]:
     for rows, quality in found:
         better = "Better than guessing" if quality.accuracy > quality.majority else (
             "No better than guessing")  # fmt: skip
-        yield _said(f"{better} on {rows}: {quality.words}.")
+        yield _paragraph(f"{better} on {rows}: {quality.words}.")
     if any(rows == "its training rows" for rows, _ in found):
-        yield _said("It has learnt from its training rows; others may be answered worse.")
+        yield _paragraph("It has learnt from its training rows; others may be answered worse.")
     votes = [each.record for run in page.runs for each in tables(run.report.results)]
-    yield from (_said(f"{baseline(each)}.") for each in votes)
+    yield from (_paragraph(f"{baseline(each)}.") for each in votes)
     if not found and not votes:
-        yield _said("Not known: these results have no true labels to compare answers with.")
+        yield _paragraph("Not known: these results have no true labels to compare answers with.")
 
 
-def _several_rows(page: Page) -> Iterator[Html]:
+def _record_units(page: Page) -> Iterator[Html]:
     known = [each for run in page.runs for each in run.report.training]
     for group in dict.fromkeys(each.group for each in known):
         if group:
-            yield _said(
+            yield _paragraph(
                 f"A record is all rows with one “{clean(group)}”. They leave together, so a person "
                 f"is covered with all rows if each has one “{clean(group)}”."
             )
         else:
-            yield _said(
+            yield _paragraph(
                 "A record is one row. Nothing here covers several rows of one person together. ",
                 code("--group COLUMN"), " in training makes the rows of one person one record.",
             )  # fmt: skip
     if not known:
-        yield _said("Not known: these results do not say what the rows of the training table are.")
+        yield _paragraph("Not known: these results do not say what a row of the table is.")
 
 
-def _retrained(page: Page) -> Iterator[Html]:
+def _later_models(page: Page) -> Iterator[Html]:
     digests = any(each.sha256 for run in page.runs for each in run.report.files)
     files = "the files whose SHA-256 it lists" if digests else "the files as they were then"
-    yield _said(
+    yield _paragraph(
         f"This page is about {files}, and no others. What it says of records left out is about "
         "the same training again without one: the same recipe, settings and random start."
     )
-    yield _said(
+    yield _paragraph(
         "A model trained on new data, with other settings or from another random start is another "
         "model. It needs its own retrained models and a new proof, and behind a guard new "
         "bounds and a new memory. What the old answers gave away stays given away."
