@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zipfile import ZIP_STORED, ZipFile
 
 from .files import refuse_damage
 from .refusal import Unreadable
@@ -22,8 +22,7 @@ LARGEST = 2**31 - 2**26  # most bytes of a bundle; large zip files have another 
 ENTRY = re.compile(rf"{CERTIFICATE}|{ANSWERS}|[0-9a-f]{{64}}/\w[\w. +-]{{0,200}}")
 """What a bundle may hold; a file that a certificate names is in a folder called by its SHA-256."""
 
-_EACH, _END = 76, 22
-"""Bytes of a zip file around an entry, without its name that stands there twice; at its end."""
+_EACH, _END = 76, 22  # bytes of a zip file around an entry, besides twice its name; at its end
 
 
 @contextmanager
@@ -32,17 +31,14 @@ def unpack(path: Path) -> Iterator[Path]:
     with TemporaryDirectory(prefix="leaveout-check-") as folder:
         root = Path(folder).resolve()
         try:
-            with open_regular(path, LARGEST) as stream, refuse_damage():
-                size = stream.seek(0, os.SEEK_END)
-                with zipfile.ZipFile(stream) as archive:
-                    _unpack(archive, size, root)
+            with open_regular(path, LARGEST) as file, refuse_damage(), ZipFile(file) as held:
+                _unpack(held, os.fstat(file.fileno()).st_size, root)
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise Unreadable(f"{path}: not a bundle, or damaged: {why}") from None
+            raise Unreadable(f"{path}: not a bundle, or damaged: {error}") from None
         yield root
 
 
-def _unpack(archive: zipfile.ZipFile, size: int, root: Path) -> None:
+def _unpack(archive: ZipFile, size: int, root: Path) -> None:
     """Unpack the entries; raise unless they are all there is, in order, under such names."""
     infos = archive.infolist()
     names = [each.filename for each in infos]
@@ -50,7 +46,7 @@ def _unpack(archive: zipfile.ZipFile, size: int, root: Path) -> None:
         size -= each.file_size + _EACH + 2 * len(each.filename.encode())
         if not ENTRY.fullmatch(each.filename):
             raise ValueError(f"it holds {each.filename[:80]!r}")
-        if each.compress_type != zipfile.ZIP_STORED or each.external_attr != MODE:
+        if each.compress_type != ZIP_STORED or each.external_attr != MODE:
             raise ValueError(f"{each.filename} is compressed, or not a regular file")
     if names != sorted({CERTIFICATE, ANSWERS, *names}) or size != _END:
         raise ValueError("it lacks an entry, or holds one twice or something besides")

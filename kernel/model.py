@@ -175,6 +175,10 @@ class LinearModel:
             for target in self.targets()
         )  # fmt: skip
 
+    def raw_scores(self, points: Floats) -> Floats:
+        """Return each output's score, shape (n, outputs)."""
+        return np.asarray(self.design(points) @ self.coefficients.T)
+
     def scores(self, points: Floats) -> Floats:
         """Return each label's score, shape (n, labels); of a regression each output's."""
         return self.scores_of(self.design(points))

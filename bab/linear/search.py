@@ -436,8 +436,7 @@ class Search:
         """Return N's score of a goal as it is served: of a leak its confidence."""
         model = self.family.model
         if self.label < 0:
-            outputs = model.design(x[None]) @ model.coefficients.T
-            return float(self.goals[k].score.of(outputs.T)[0])
+            return float(self.goals[k].score.of(model.raw_scores(x[None]).T)[0])
         return confidence(model.scores(x[None])[0], self.label)
 
     def _keep(self, found: Found) -> None:

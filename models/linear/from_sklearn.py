@@ -314,7 +314,7 @@ _LOSSES: dict[str, Callable[[Any], Kind]] = {
 
 def _refuse_disagreement(model: LinearModel, estimator: Any, X: Any) -> None:
     """Raise if an estimator answers its rows otherwise than the model read from it."""
-    own = model.design(model.X) @ model.coefficients.T
+    own = model.raw_scores(model.X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on names of columns
         if model.labels:

@@ -41,11 +41,6 @@ from leaveout.models.linear.family import bound_members, centre
 from leaveout.models.linear.fit import coefficients_of
 from leaveout.models.linear.from_sklearn import from_sklearn, gradient_norm
 
-
-def raw_scores(model, points):
-    return model.design(points) @ model.coefficients.T
-
-
 PRECISE = {"tol": 1e-12, "max_iter": 10_000}
 LOGISTIC = LogisticRegression(solver="newton-cholesky", C=0.7, **PRECISE)
 
@@ -126,7 +121,7 @@ def test_scores_are_the_estimators_own(name, weighted):
     model = from_sklearn(own, X, y, sample_weight=weights)
     points = np.random.default_rng(1).normal(1, 3, (200, 4))
     theirs = scores(own, points)
-    assert np.abs(raw_scores(model, points) - theirs).max() <= 1e-12 * (1 + np.abs(theirs).max())
+    assert np.abs(model.raw_scores(points) - theirs).max() <= 1e-12 * (1 + np.abs(theirs).max())
     if model.labels:
         assert model.answers(points).tolist() == own.predict(points).tolist()
 
@@ -190,7 +185,7 @@ def test_refits_of_scikit_learn_are_the_members(name, weighted):
             again.set_params(alpha=own.alpha * total.sum() / total[kept].sum())
         again.fit(X[kept], y[kept], sample_weight=left)
         points = np.random.default_rng(2).normal(1, 2, (50, 4))
-        member = raw_scores(replace(model, coefficients=exact), points)
+        member = replace(model, coefficients=exact).raw_scores(points)
         assert np.abs(member - scores(again, points)).max() < 1e-4
         told += np.isfinite(max(part.members.radius[unit] for part in family.parts))
     assert told > 3
@@ -230,7 +225,7 @@ def test_a_pipeline_scores_as_scikit_learn_does(name):
     model = from_sklearn(own, X, y)
     points = drawn(4)[0]
     theirs = own.decision_function(points)
-    assert np.abs(raw_scores(model, points)[:, 0] - theirs).max() <= 1e-12 * (1 + abs(theirs).max())
+    assert np.abs(model.raw_scores(points)[:, 0] - theirs).max() <= 1e-12 * (1 + abs(theirs).max())
     assert gradient_norm(model) < 1e-6
     family, before = bound_members(model), own[:-1]
     for unit in (0, 9, 31):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from msgspec import structs
 
+import leaveout
 from leaveout.models.quality import Quality
 from leaveout.verifier.cli import run
+from leaveout.verifier.guard import Guard
 from leaveout.verifier.page import document
 from leaveout.verifier.page.model import Served
 from leaveout.verifier.page.without_names import without_names
@@ -24,7 +28,10 @@ from leaveout.verifier.records import (
     LabelAnswersRecord,
     TrainingRecord,
 )
+from leaveout.verifier.report import write_json
 
+from support import networks
+from support.guards import make_folder
 from support.sentences import LEAK, NETS, model
 
 SPEC = f"{NETS}guarantee s: {LEAK.format(0.8)}"
@@ -41,6 +48,10 @@ def asked(page):
     (found,) = re.findall(r'<dl class="questions">(.*?)</dl>', document(page), re.DOTALL)
     parts = re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", found, re.DOTALL)
     return {title: re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", text)) for title, text in parts}
+
+
+def document_text(path):
+    return re.sub(r"\s+", " ", re.sub("<[^>]+>", "", path.read_text()))
 
 
 def lines(found):
@@ -184,3 +195,26 @@ def test_the_command_leaves_names_out(made, tmp_path, monkeypatch, capsys):
     assert "--without-names needs a page" in capsys.readouterr().err
     assert run(["report", str(file), "--guard", str(tmp_path)]) == 2
     assert "no guard has answered from it" in capsys.readouterr().err
+
+
+def test_the_account_is_of_a_guard_that_serves_the_model(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    network = networks.dense(np.random.default_rng(5), (2, 6, 5, 3))
+    make_folder(tmp_path / "served", network, seed=5, members=8, spread=0.05)
+    (tmp_path / "g.spec").write_text('guarantee g: idp(access("served"), epsilon = 0.5)\n')
+    write_json(leaveout.verify(tmp_path / "g.spec"), tmp_path / "r.json")
+    side = np.linspace(0, 1, 12, dtype=np.float32)
+    with Guard.load(tmp_path / "served", epsilon=0.5) as guard:
+        guard.labels(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2))
+        noised = guard.account().answers
+    assert noised > 1
+    assert run(["report", "r.json", "--guard", "served", "-o", "r.html"]) == 0
+    text = document_text(tmp_path / "r.html")
+    assert f"{noised:,} questions answered with noise: {noised:,} at epsilon = 0.5" in text
+    assert "A guard on these files noises every answer" in text
+    other = networks.dense(np.random.default_rng(6), (2, 6, 5, 3))
+    make_folder(tmp_path / "other", other, seed=5, members=8, spread=0.05)
+    shutil.copy(tmp_path / "served" / "answers.sqlite", tmp_path / "other")
+    capsys.readouterr()
+    assert run(["report", "r.json", "--guard", "other", "-o", "r.html"]) == 2
+    assert "does not serve a model of these results" in capsys.readouterr().err
