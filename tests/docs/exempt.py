@@ -17,6 +17,9 @@ PYTHON: dict[Place, str] = {
     ("examples/mlflow_evaluator/README.md", "import mlflow"): (
         "MLflow is not among the test tools; the example's own tests run it where it is installed"
     ),
+    ("examples/sacro_ml/README.md", "import leaveout_sacro  # registers the attack"): (
+        "SACRO-ML is not among the test tools; the example's own tests run it where it is installed"
+    ),
 }
 """Python blocks that are not run."""
 

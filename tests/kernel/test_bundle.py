@@ -192,6 +192,11 @@ def test_who_lacks_the_family_asks_for_it(folder, tmp_path, capsys):
     assert "not the family that the certificate is about" in said
 
 
+def test_the_product_says_which_program_reads_a_bundle(folder, capsys):
+    assert run(["check", str(folder / "whole.zip")]) == 2
+    assert "is a bundle; 'leaveout-check" in capsys.readouterr().err
+
+
 def test_a_bundle_replaces_bundles_alone_and_is_written_of_what_is_proved(folder, tmp_path):
     path = tmp_path / "b.zip"
     path.write_bytes((folder / "other" / "whole.zip").read_bytes())

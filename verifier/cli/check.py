@@ -114,10 +114,13 @@ def check(
     """
     from rich.console import Console
 
+    from leaveout.verifier.certify.bundle import entries, is_bundle
     from leaveout.verifier.cli.checked_evidence import render_evidence
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.result_table import render_checked
 
+    if is_bundle(evidence):
+        raise SpecError(f"{evidence}: is a bundle; 'leaveout-check {evidence}' proves it again")
     with refuse_unread(SpecError, evidence):
         attestation = _attestation(evidence)
     if attestation is None and key is not None:
@@ -155,8 +158,6 @@ def check(
             with console.capture() as shown:
                 render_checked(found, console)
                 if bundle is not None:
-                    from leaveout.verifier.certify.bundle import entries
-
                     for line in (f"{bundle}: whoever gets it gets these files", *entries(bundle)):
                         console.print(line, soft_wrap=True, markup=False, highlight=False)
         else:

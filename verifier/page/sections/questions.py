@@ -159,13 +159,10 @@ def _scale(page: Page) -> Iterator[Html]:
 
 def _comparison(part: float) -> str:
     """Return where a share lies among the measured ones that are proved in the same way."""
-    cases = sorted(bound / n for _, n, _, bound in _MEASURED if bound is not None)
+    cases = [bound / n for _, n, _, bound in _MEASURED if bound is not None]
     below = sum(each < part for each in cases)
-    if below == len(cases):
-        return f"That is more than in any of the {below} cases below with such a bound."
-    if not below:
-        return f"That is no more than in any of the {len(cases)} cases below with such a bound."
-    return f"That is more than in {below} of the {len(cases)} cases below with such a bound."
+    of = "any of the" if below == len(cases) else f"{below or 'none'} of the"
+    return f"That is more than in {of} {len(cases)} cases below with such a bound."
 
 
 def _accuracy(page: Page) -> Iterator[Html]:
@@ -174,9 +171,8 @@ def _accuracy(page: Page) -> Iterator[Html]:
         found += [("its training rows", e.quality) for e in run.report.models if e.quality]
         found += [(clean(e.data), e.quality) for e in run.report.answers if e.quality]
     for rows, quality in found:
-        better = "Better than guessing" if quality.accuracy > quality.majority else (
-            "No better than guessing")  # fmt: skip
-        yield _paragraph(f"{better} on {rows}: {quality.words}.")
+        better = "Better" if quality.accuracy > quality.majority else "No better"
+        yield _paragraph(f"{better} than guessing on {rows}: {quality.words}.")
     if any(rows == "its training rows" for rows, _ in found):
         yield _paragraph("It has learnt from its training rows; others may be answered worse.")
     votes = [each.record for run in page.runs for each in tables(run.report.results)]
