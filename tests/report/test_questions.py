@@ -14,8 +14,8 @@ import leaveout
 from leaveout.models.quality import Quality
 from leaveout.verifier.cli import run
 from leaveout.verifier.guard import Guard
+from leaveout.verifier.guard.memory import Account
 from leaveout.verifier.page import document
-from leaveout.verifier.page.model import Served
 from leaveout.verifier.page.without_names import without_names
 from leaveout.verifier.records import (
     AnswersRecord,
@@ -113,7 +113,7 @@ def test_guessing_is_the_most_frequent_label(made, accuracy, words):
 
 
 def test_a_guard_says_what_it_spent_and_not_that_it_runs(made):
-    spent = Served("clinic", 7, ((0.2, 5), (0.5, 2)), 2.0)
+    spent = Account(7, ((0.2, 5), (0.5, 2)))
     idp = made.result(name="s", facts=(FactsRecord(name="idp", facts={"epsilon": 0.2}),))
     text = asked(replace(page(made, idp), guard=spent))[
         "Is a guard running, and what does it promise?"

@@ -16,9 +16,8 @@ from leaveout.files import open_atomically, open_file, refuse_unwritten
 from leaveout.kernel.bundle import ANSWERS, CERTIFICATE, ENTRY, LARGEST, MODE
 from leaveout.kernel.claims.parts import FilePart
 from leaveout.kernel.claims.places import Places, What
-from leaveout.kernel.files import digest_of, refuse_damage
+from leaveout.kernel.files import refuse_damage
 from leaveout.kernel.regular_files import ARCHIVE
-from leaveout.verifier.certify.recorder import Recorder
 
 
 @dataclass(frozen=True)
@@ -72,13 +71,11 @@ def entries(path: Path) -> list[str]:
 def write_bundle(
     path: Path,
     certificate: Path,
-    recorder: Recorder,
+    recorded: io.BytesIO,
     found: dict[str, Found],
     with_family: bool,
 ) -> None:
     """Write a bundle; equal contents give equal bytes."""
-    recorded = io.BytesIO()
-    recorder.write(recorded, digest_of(certificate))
     kept = [each for each in found.values() if with_family or each.what != "family"]
     named = dict(_entry_names(kept))
     size = sum(each.stat().st_size for each in (*named.values(), certificate))

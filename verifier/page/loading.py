@@ -10,17 +10,21 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from leaveout.files import RESULTS, read_whole, refuse_unread
 from leaveout.specs.deciders import Curve
-from leaveout.verifier.page.model import Run, Served
+from leaveout.verifier.page.model import Run
 from leaveout.verifier.page.spec_text import read_specification
 from leaveout.verifier.page.target import PageError
 from leaveout.verifier.provenance import sha256_of
 from leaveout.verifier.records import GroupsRecord, TraceRecord
 from leaveout.verifier.report import Report, Result
+
+if TYPE_CHECKING:
+    from leaveout.verifier.guard.memory import Account
 
 _GROUPS = 1000
 
@@ -52,7 +56,7 @@ def _run(name: str, shown: str, number: int) -> Run:
     )
 
 
-def guard_account(folder: Path, runs: Sequence[Run]) -> Served:
+def guard_account(folder: Path, runs: Sequence[Run]) -> Account:
     """Return the account of the guard that serves a folder with a model of the results."""
     from leaveout.verifier.guard.access import MEMORY
     from leaveout.verifier.guard.memory import Memory
@@ -71,8 +75,7 @@ def guard_account(folder: Path, runs: Sequence[Run]) -> Served:
         found = {(name, sha256_of(folder / name)) for name in here}
     if not digests & found:
         raise PageError(f"--guard {folder}: does not serve a model of these results")
-    account = Memory.read(folder / MEMORY)
-    return Served(folder.name, account.answers, account.spent, account.epsilon)
+    return Memory.read(folder / MEMORY)
 
 
 def _included_digests(report: Report) -> frozenset[str] | None:

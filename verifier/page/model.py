@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from leaveout.verifier.amounts import MISSING
 from leaveout.verifier.page.spec_text import Specification, Written
 from leaveout.verifier.records import BoxRecord
 from leaveout.verifier.report import Report, Result, Verdict
+
+if TYPE_CHECKING:
+    from leaveout.verifier.guard.memory import Account
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?=T)")
 
@@ -112,16 +116,6 @@ class Confidences:
 
 
 @dataclass(frozen=True)
-class Served:
-    """What a guard noised so far."""
-
-    folder: str
-    inputs: int  # distinct questions that were answered with noise
-    spent: tuple[tuple[float, int], ...]  # epsilon of an answer, and how many cost that much
-    total: float
-
-
-@dataclass(frozen=True)
 class Page:
     """Everything a page shows."""
 
@@ -131,7 +125,7 @@ class Page:
     data: str = ""  # what the file of these points is called; empty where none was given
     date: str = ""
     named: bool = True  # whether rows and inputs are named
-    guard: Served | None = None
+    guard: Account | None = None  # of the guard that serves a model of it
 
     @cached_property
     def functions(self) -> dict[str, Function]:

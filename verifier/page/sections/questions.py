@@ -66,9 +66,9 @@ def _guard(page: Page) -> Iterator[Html]:
     if own.spent:
         each = ": " + ", ".join(f"{n:,} at epsilon = {written_number(e)}" for e, n in own.spent)
     yield _paragraph(
-        "The guard's account in ", code(own.folder), f": {count_noun(own.inputs, 'question')} "
+        f"The guard's account: {count_noun(own.answers, 'question')} "
         f"answered with noise{each}. In sum epsilon is at most "
-        f"{written_number(own.total, up=True)}. Other questions and repeated ones cost nothing, "
+        f"{written_number(own.epsilon, up=True)}. Other questions and repeated ones cost nothing, "
         "and are not counted.",
     )  # fmt: skip
     yield _paragraph(
