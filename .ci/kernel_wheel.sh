@@ -9,8 +9,9 @@ cp -R kernel "$out/source"
 "$bin/pip" wheel --quiet --no-deps -w "$out" "$out/source"
 "$bin/python" -m venv "$out/venv"
 alone "$out/venv/bin/pip" install --quiet --disable-pip-version-check -c constraints.txt "$out"/*.whl
-"$bin/leaveout" check "$certificate" --record "$out/answers.npz" > /dev/null
+"$bin/leaveout" check "$certificate" --record "$out/answers.npz" --bundle "$out/claim.zip" > /dev/null
 alone "$out/venv/bin/leaveout-check" "$certificate" "$out/answers.npz"
+alone "$out/venv/bin/leaveout-check" "$out/claim.zip"
 # Nothing else than numpy may be there, and nothing is proved without answers.
 others=$(alone "$out/venv/bin/pip" list --format freeze | cut -d= -f1 | grep -vxE 'numpy|leaveout-check|pip|setuptools' || true)
 test -z "$others" || { echo "leaveout-check needs $others"; exit 1; }

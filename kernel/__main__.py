@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ if "numpy" not in sys.modules:
     for _library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
+from .bundle import ANSWERS, CERTIFICATE, unpack
 from .claims.certificate import read_certificate
 from .claims.check import Checked, check, claim_lines, stated_upper
 from .claims.places import Places
@@ -35,8 +37,8 @@ states. Networks are of dense layers; 'leaveout check' reads others too."""
 
 _EPILOG = """\
 for example:
-  leaveout check idp.cert --record answers.npz
-  leaveout-check idp.cert answers.npz
+  leaveout check idp.cert --bundle claim.zip
+  leaveout-check claim.zip
 
 Read what is printed: the claims, and what each takes on trust.
 
@@ -52,9 +54,10 @@ def options() -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     parser.add_argument(
-        "certificate", type=Path, help="as 'leaveout verify --certificate' wrote it"
+        "certificate", type=Path, help="of 'leaveout verify --certificate', or a whole bundle"
     )
-    parser.add_argument("answers", type=Path, help="as 'leaveout check --record' wrote them")
+    answers = "as 'leaveout check --record' wrote them; a bundle has its own"
+    parser.add_argument("answers", type=Path, nargs="?", help=answers)
     for name, what in (("network", "network"), ("family", "family"), ("files", "file or folder")):
         parser.add_argument(
             f"--{name}",
@@ -89,9 +92,24 @@ def _prove(given: argparse.Namespace) -> list[str]:
     for each in given.files:
         if not each.exists():
             raise Unreadable(f"{each}: no such file; name another with --files")
+    elsewhere = tuple(given.network), tuple(given.family), tuple(given.files)
+    if given.answers is not None:
+        return _lines(path, given.answers, Places(path.parent, *elsewhere))
+    with unpack(path) as folder:
+        # Files of a bundle are called as in it.
+        inside = re.compile(rf"{re.escape(str(folder))}(?:[/\\](?:[0-9a-f]{{64}}[/\\])?)?")
+        places = Places(folder, *elsewhere, bundled=True)
+        try:
+            found = _lines(folder / CERTIFICATE, folder / ANSWERS, places)
+            places.refuse_unused()
+        except (Rejected, Unreadable) as error:
+            raise type(error)(f"{path}: {inside.sub('', str(error))}") from None
+        return [inside.sub("", line) for line in found]
+
+
+def _lines(path: Path, answers: Path, places: Places) -> list[str]:
     read_certificate(path)
-    places = Places(path.parent, tuple(given.network), tuple(given.family), tuple(given.files))
-    found = list(check(path, places, read_recording(given.answers, digest_of(path))))
+    found = list(check(path, places, read_recording(answers, digest_of(path))))
     return [*map(_headline, found), "", *claim_lines(found)]
 
 

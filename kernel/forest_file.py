@@ -112,8 +112,7 @@ class Exact:
     @property
     def labels(self) -> list[Any]:
         """The labels as Python objects."""
-        known: list[Any] = self.classes.tolist()
-        return known
+        return list(self.classes.tolist())
 
     @property
     def digest(self) -> bytes:
@@ -145,8 +144,7 @@ class Answering:
     @property
     def labels(self) -> list[Any]:
         """The labels as Python objects."""
-        known: list[Any] = self.classes.tolist()
-        return known
+        return list(self.classes.tolist())
 
 
 def read_forest(path: Path, sha256: str) -> Exact | Answering:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -196,15 +195,6 @@ class LinearModel:
         need(bool(self.labels), "a regression has no labels")
         return np.asarray(self.scores(points).argmax(axis=1))
 
-    def of_rows(self, places: Integers) -> LinearModel:
-        """Return the model with some of its rows, at ascending places; coefficients stay."""
-        groups = self.groups
-        return replace(
-            self, X=self.X[places], y=self.y[places], weights=self.weights[places],
-            names=self.names[places],
-            groups=None if groups is None else replace(groups, cells=groups.cells[places]),
-        )  # fmt: skip
-
     @cached_property
     def digest(self) -> str:
         """SHA-256 of everything that the model and its members depend on."""
@@ -229,50 +219,8 @@ class LinearModel:
         return found.hexdigest()
 
 
-_VERSION = 1
+VERSION = 1
 _NEEDED = ("coefficients", "X", "y", "weights", "penalty", "names", "shift", "scale")
-
-
-def manifest_of(model: LinearModel) -> dict[str, Any]:
-    """Return what a model's file says in words and single numbers."""
-    design, groups = model.design, model.groups
-    return {
-        "format": "leaveout linear model",
-        "version": _VERSION,
-        "kind": model.kind,
-        "labels": list(model.labels),
-        "tolerance": model.tolerance,
-        "next_name": model.next_name,
-        "inputs": design.inputs,
-        "constant": design.constant,
-        "columns": [[each.at, each.degree, each.bias] for each in design.columns],
-        "group": None if groups is None else groups.column,
-    }
-
-
-def arrays_of(model: LinearModel) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a model's file, the manifest first."""
-    design, groups = model.design, model.groups
-    text = json.dumps(manifest_of(model), separators=(",", ":")).encode()
-    found: dict[str, NDArray[Any]] = {
-        "manifest": np.frombuffer(text, np.uint8),
-        "coefficients": model.coefficients,
-        "X": model.X,
-        "y": model.y,
-        "weights": model.weights,
-        "penalty": model.penalty,
-        "names": model.names,
-        "shift": design.shift,
-        "scale": design.scale,
-    }
-    for k, each in enumerate(design.columns):
-        if each.knots is not None:
-            found[f"knots{k}"] = each.knots
-    if design.mix is not None and design.offset is not None:
-        found |= {"mix": design.mix, "offset": design.offset}
-    if groups is not None:
-        found["group"] = groups.cells
-    return found
 
 
 def model_from(arrays: dict[str, NDArray[Any]]) -> LinearModel:
@@ -283,7 +231,7 @@ def model_from(arrays: dict[str, NDArray[Any]]) -> LinearModel:
     try:
         held = parse(raw.tobytes())
         need(isinstance(held, dict) and held.get("format") == "leaveout linear model", "no model")
-        need(held["version"] == _VERSION, f"format version {held['version']!r}, not {_VERSION}")
+        need(held["version"] == VERSION, f"format version {held['version']!r}, not {VERSION}")
         for name in _NEEDED:
             need(name in arrays, f"no array {name!r}")
             kind = np.int64 if name == "names" else np.float64

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .files import bytes_of, read_archive
-from .records import decode, encode
+from .records import decode
 from .refusal import Rejected, Unreadable
 from .regular_files import open_regular
-from .values import Answers, Arrays, Ask, Topic
+from .values import Arrays, Ask, Topic
 
-_FORMAT = 1
+FORMAT = 1
 _RANK, _LONGEST = 8, 2**40
 """Most dimensions of an array of an answer, and its most numbers along one."""
-
-_PLAIN = "biuf"
-"""Kinds of numbers that are recorded; the kernel takes no others."""
 
 
 @dataclass(frozen=True)
@@ -62,51 +56,8 @@ class RecordingPart:
     topics: tuple[TopicPart, ...]
 
 
-class Recorder:
-    """Passes questions on, and keeps the answers."""
-
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
-        self._topics: list[tuple[Topic, list[AnswerPart]]] = []
-        self._numbers: dict[str, list[NDArray[Any]]] = {}
-
-    def __call__(self, topic: Topic) -> Ask:
-        """Return what answers on a topic."""
-        ask, kept = self._answers(topic), list[AnswerPart]()
-        self._topics.append((topic, kept))
-
-        def record(what: str, known: Arrays) -> Arrays:
-            answer = ask(what, known)
-            fine = {
-                name: array
-                for name, array in answer.items()
-                if isinstance(array, np.ndarray) and array.dtype.kind in _PLAIN
-            }
-            kept.append(AnswerPart(what, tuple(self._keep(*each) for each in fine.items())))
-            return answer
-
-        return record
-
-    def _keep(self, name: str, array: NDArray[Any]) -> ArrayPart:
-        kind = array.dtype.newbyteorder("<").str
-        self._numbers.setdefault(kind, []).append(np.array(array, kind).ravel())
-        return ArrayPart(name, kind, array.shape)
-
-    def write(self, stream: IO[bytes], certificate: str) -> None:
-        """Write the recording of the answers about the certificate with a SHA-256."""
-        topics = tuple(
-            TopicPart(topic.kind, topic.name, tuple(kept)) for topic, kept in self._topics
-        )
-        part = RecordingPart(_FORMAT, certificate, topics)
-        arrays = {kind: np.concatenate(each) for kind, each in sorted(self._numbers.items())}
-        text = np.frombuffer(encode(part), np.uint8)
-        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, array in {"recording": text, **arrays}.items():
-                with archive.open(zipfile.ZipInfo(f"{_file_name(name)}.npy"), "w") as out:
-                    npy.write_array(out, array, allow_pickle=False)
-
-
-def _file_name(kind: str) -> str:
+def file_name(kind: str) -> str:
+    """Return what the array of all numbers of a type is called."""
     return kind.removeprefix("<").removeprefix("|")
 
 
@@ -140,7 +91,7 @@ class Replay:
         return answer
 
     def _take(self, part: ArrayPart) -> NDArray[Any]:
-        name = _file_name(part.dtype)
+        name = file_name(part.dtype)
         array, shape = self._arrays.get(name), part.shape
         fine = array is not None and array.ndim == 1 and array.dtype.str == part.dtype
         fine = fine and len(shape) <= _RANK and all(0 <= each <= _LONGEST for each in shape)
@@ -163,8 +114,8 @@ def read_recording(path: Path, certificate: str) -> Replay:
         raise Unreadable(f"{path}: {error.strerror or error}") from None
     except (ValueError, MemoryError) as error:
         raise Unreadable(f"{path}: no recording of answers, or damaged: {error}") from None
-    if part.format != _FORMAT:
-        raise Unreadable(f"{path}: has format {part.format}; this program reads {_FORMAT}")
+    if part.format != FORMAT:
+        raise Unreadable(f"{path}: has format {part.format}; this program reads {FORMAT}")
     if part.certificate != certificate:
         raise Rejected(f"{path}: the answers are about another certificate")
     return Replay(part, arrays)

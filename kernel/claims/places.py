@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Literal
 
@@ -43,9 +43,21 @@ class Places:
     families: tuple[Path, ...] = ()
     others: tuple[Path, ...] = ()  # files, and folders that the certificate may refer to
     files_of: Callable[[Path], Sequence[Path]] = only_file  # a network's file, then its weights
+    bundled: bool = False  # whether the folder is an unpacked bundle
+    used: set[str] = field(default_factory=set)  # SHA-256 of what was found
 
     def find(self, part: FilePart, what: What) -> Path:
         """Return the location of a file whose digest matches the certificate."""
+        self.used.add(part.sha256)
+        return self._find(part, what)
+
+    def refuse_unused(self) -> None:
+        """Raise at a bundle of more than was needed: nothing else in it was looked at."""
+        for each in self.folder.iterdir():
+            if each.is_dir() and each.name not in self.used:
+                raise Rejected(f"{each}: the certificate names no such file")
+
+    def _find(self, part: FilePart, what: What) -> Path:
         files = [each for each in self.others if not each.is_dir()]
         given = {"network": self.networks, "family": self.families}.get(what, ())
         for each in files if what == "files" else []:
@@ -53,7 +65,8 @@ class Places:
                 return each
         # Some of several files may be given, the rest is where the certificate says.
         if len(given) < 2:
-            where = given[0] if given else self._below(part.path, what)
+            inside = self._in_bundle if self.bundled else self._below
+            where = given[0] if given else inside(part, what)
             self._same(where, part, what, inside=not given)
             return where
         for each in given:
@@ -79,7 +92,7 @@ class Places:
         if path.is_dir() != (part.kind in ("folder", "access")):
             raise Rejected(f"{path}: the certificate needs a {part.kind}")
         try:
-            for each in self._files(path, part.kind) if inside else []:
+            for each in self._files(path, part.kind) if inside and not self.bundled else []:
                 self._refuse_outside(each, part.path, what)
             found = self._digest(path, part.kind)
         except OSError as error:
@@ -110,8 +123,22 @@ class Places:
         alone = kind not in ("folder", "access") and len(files) == 1
         return digest_of(path) if alone else _digest_of(files)
 
-    def _below(self, path: str, what: What) -> Path:
+    def _in_bundle(self, part: FilePart, what: What) -> Path:
+        """Return the location of a file in a bundle, all of whose files must be its own."""
+        held = [each for each in self.folder.glob("*/*") if each.parent.name == part.sha256]
+        if not held:
+            raise Unreadable(
+                f"{self.folder}: no {what} with SHA-256 {part.sha256}, called {part.path!r}; ask "
+                f"whoever made the bundle for it, and pass it with --{what}"
+            )
+        where = held[0].parent if part.kind in ("folder", "access") else held[0]
+        if {*held} != {*self._files(where, part.kind)}:
+            raise Rejected(f"{held[0].parent}: does not hold the {what}, or not it alone")
+        return where
+
+    def _below(self, part: FilePart, what: What) -> Path:
         """Return the location of a file, which must be below the certificate or a root."""
+        path = part.path
         named = self.folder / path
         where = self._refuse_outside(named, path, what)
         return named if where.is_relative_to(self.folder.resolve()) else where

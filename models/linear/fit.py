@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from scipy import linalg
 from leaveout.arrays import Floats, Integers
 from leaveout.errors import LinearError
 from leaveout.kernel.linear import Curvature, Problem, loss, whiten
+from leaveout.kernel.model import LinearModel
 from leaveout.kernel.numbers import UNIT
 
 _STEPS = 200
@@ -252,6 +254,16 @@ def _gradients(problem: Problem, theta: Floats, units: Integers) -> Floats:
         flat = slopes.transpose(0, 2, 1).reshape(-1, len(rows))
         found += (flat @ rows).reshape(theta.shape)
     return found
+
+
+def with_rows(model: LinearModel, places: Integers) -> LinearModel:
+    """Return the model with some of its rows, at ascending places; coefficients stay."""
+    groups = model.groups
+    return replace(
+        model, X=model.X[places], y=model.y[places], weights=model.weights[places],
+        names=model.names[places],
+        groups=None if groups is None else replace(groups, cells=groups.cells[places]),
+    )  # fmt: skip
 
 
 def coefficients_of(

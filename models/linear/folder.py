@@ -21,7 +21,7 @@ from leaveout.kernel.model import Groups, LinearModel
 from leaveout.kernel.numbers import Rejected, lengths, no_less
 from leaveout.kernel.trees import Ensemble
 from leaveout.models.linear.file import LINEAR, load_linear, save_linear
-from leaveout.models.linear.fit import coefficients_of, whitener
+from leaveout.models.linear.fit import coefficients_of, whitener, with_rows
 from leaveout.models.onnx.file import network_from_bytes
 from leaveout.models.table import Table
 from leaveout.models.train import changes
@@ -258,7 +258,7 @@ class LinearFolder(ModelFolder):
                     f"{self.directory}: no row with the label {word!r} would be left; train on the "
                     "other labels"
                 )
-        return self._refit(old.of_rows(kept))
+        return self._refit(with_rows(old, kept))
 
     def _refit(self, model: LinearModel) -> LinearFolder:
         # The first of Newton's steps from the former fit leads to the closed form.

@@ -21,7 +21,7 @@ from leaveout.kernel.design import Column, Design
 from leaveout.kernel.family import Family
 from leaveout.kernel.model import Groups, Kind, LinearModel
 from leaveout.models.linear.family import bound_members
-from leaveout.models.linear.fit import coefficients_of
+from leaveout.models.linear.fit import coefficients_of, with_rows
 from leaveout.models.linear.folder import (
     LINEARS,
     TREES,
@@ -359,7 +359,7 @@ def _test(
     if not len(out) or len(others) < 2:
         return None, ()
     try:
-        return _answers(_fit(model.of_rows(others)), model.X[out], model.y[out], True), ()
+        return _answers(_fit(with_rows(model, others)), model.X[out], model.y[out], True), ()
     except LinearError as error:
         return None, (f"no test accuracy: without the test rows {error}",)
 

@@ -17,6 +17,9 @@ PYTHON: dict[Place, str] = {
     ("examples/mlflow_evaluator/README.md", "import mlflow"): (
         "MLflow is not among the test tools; the example's own tests run it where it is installed"
     ),
+    ("examples/sacro_ml/README.md", "import leaveout_sacro  # registers the attack"): (
+        "SACRO-ML is not among the test tools; the example's own tests run it where it is installed"
+    ),
 }
 """Python blocks that are not run."""
 
@@ -27,7 +30,7 @@ COMMANDS: dict[Place, str] = {
     (
         "docs/certificates.md",
         "leaveout check FILE [--network PATH]... [--family PATH]... [--exact] [--files PATH]... "
-        "[--record ANSWERS]",
+        "[--record ANSWERS] [--bundle FILE]",
     ): ("the form of a command, in brackets what may be left out; its options are checked"),
 }
 """Command lines of leaveout that the program's parser is not asked about."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from leaveout.errors import GuardError
-from leaveout.models.linear.fit import coefficients_of
+from leaveout.models.linear.fit import coefficients_of, with_rows
 from leaveout.verifier.cli import run
 from leaveout.verifier.guard.hinges import decisions, shares
 from leaveout.verifier.guard.loading import load_subject
@@ -37,7 +37,7 @@ def test_rows_that_turn_a_linear_models_decision_are_found(kind, tmp_path):
     X = model.design.with_sizes(load_subject(folder).encode(asked))[0]
     certain = turned = 0
     for member in range(40):
-        left = model.of_rows(np.delete(np.arange(40), member))
+        left = with_rows(model, np.delete(np.arange(40), member))
         scores = X @ coefficients_of(left.problems).T
         scores = np.concatenate([0 * scores, scores], 1) if scores.shape[1] == 1 else scores
         margins = np.sort(scores, 1)[:, -1] - np.sort(scores, 1)[:, -2]

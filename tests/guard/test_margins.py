@@ -162,7 +162,7 @@ def test_exactly_the_leaks_are_found_singly_and_together(kind, useless, far, tmp
     assert test.find(points[0]) == findings[0]
 
 
-@pytest.mark.parametrize("name", sorted(set(KIND) - {"Relu"}))
+@pytest.mark.parametrize("name", sorted(set(KIND) - {"Relu", "Square", "InverseRoot"}))
 def test_slopes_and_second_derivatives_of_smooth_activations_are_bounded(name):
     instance = question(networks.smooth(np.random.default_rng(0)), 0, 2)
     _, _, data = Crowd(instance).packed_members.curves

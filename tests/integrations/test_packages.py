@@ -45,3 +45,8 @@ def test_the_plugin_of_pytest(tmp_path):
 @pytest.mark.skipif(importlib.util.find_spec("mlflow") is None, reason="MLflow is not installed")
 def test_the_evaluator_of_mlflow(tmp_path):
     passes("mlflow_evaluator", tmp_path)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("sacroml") is None, reason="no SACRO-ML here")
+def test_the_attack_for_sacro_ml(tmp_path):
+    passes("sacro_ml", tmp_path)

@@ -33,7 +33,7 @@ from sklearn.preprocessing import (
 
 from leaveout.errors import LinearError, TrainingError
 from leaveout.models.linear.family import bound_members
-from leaveout.models.linear.fit import coefficients_of
+from leaveout.models.linear.fit import coefficients_of, with_rows
 from leaveout.models.linear.folder import LinearFolder
 from leaveout.models.linear.from_sklearn import from_sklearn, gradient_norm
 from leaveout.verifier.cli import run
@@ -187,7 +187,7 @@ def test_members_are_refits_with_the_preprocessing_kept(name):
     for unit in (0, 13, 50):
         kept = np.arange(len(frame)) != unit
         again = clone(LOGISTIC).fit(table[kept], y[kept])
-        exact = coefficients_of(model.of_rows(np.flatnonzero(kept)).problems)
+        exact = coefficients_of(with_rows(model, np.flatnonzero(kept)).problems)
         member = replace(model, coefficients=exact).raw_scores(model.X)[:, 0]
         assert np.abs(member - again.decision_function(table)).max() < 1e-6
 
@@ -262,7 +262,7 @@ def test_commands_speak_of_the_columns(tmp_path, capsys, monkeypatch):
     confidence, answers = np.abs(model.raw_scores(X)[:, 0]), model.answers(X)
     for unit in range(len(frame)):
         kept = np.flatnonzero(np.arange(len(frame)) != unit)
-        member = replace(model, coefficients=coefficients_of(model.of_rows(kept).problems))
+        member = replace(model, coefficients=coefficients_of(with_rows(model, kept).problems))
         changed = member.answers(X) != answers
         for label, each in enumerate(results):
             here = changed & (answers == label)

@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import IO, Any, cast
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from leaveout.errors import CertificateError, RejectedError
-from leaveout.files import open_atomically, refuse_unwritten, settle
+from leaveout.files import refuse_unwritten, settle, write_whole
 from leaveout.kernel.claims.certificate import read_certificate
 from leaveout.kernel.claims.check import Checked, Checker, Progress
-from leaveout.kernel.claims.places import Places
 from leaveout.kernel.files import digest_of
 from leaveout.kernel.float32 import Program
 from leaveout.kernel.onnx_file import Dense, DenseReader, Members, Network, TreeMembers
-from leaveout.kernel.recording import Recorder
+from leaveout.kernel.recording import (
+    FORMAT,
+    AnswerPart,
+    ArrayPart,
+    RecordingPart,
+    TopicPart,
+    file_name,
+)
+from leaveout.kernel.records import encode
 from leaveout.kernel.refusal import Rejected, Unreadable
 from leaveout.kernel.trees import Ensemble
-from leaveout.kernel.values import Ask, Topic, nothing
+from leaveout.kernel.values import Answers, Arrays, Ask, Topic, nothing
 from leaveout.models import Family, load_family, load_network
 from leaveout.models import Network as LoadedNetwork
 from leaveout.models.archive import holds_arrays
 from leaveout.models.lowering import program_of
 from leaveout.models.onnx.values import files_of
+from leaveout.verifier.certify.bundle import NotedPlaces, refuse_other, write_bundle
 from leaveout.verifier.certify.forests import rules_of_boxes
 from leaveout.verifier.certify.networks import lines_only
 from leaveout.verifier.certify.tree_arrays import TreeArrays
@@ -44,6 +55,8 @@ def check(
     files: Path | Sequence[Path] | None = None,
     exact: bool = False,
     record: Path | None = None,
+    bundle: Path | None = None,
+    with_family: bool = True,
     progress: Progress | None = None,
 ) -> list[Checked]:
     """Prove every claim of a certificate again.
@@ -58,6 +71,10 @@ def check(
         Prove leaks of linear models also in whole numbers.
     record : Path, optional
         Where to write the answers to the kernel's questions, for ``leaveout-check``.
+    bundle : Path, optional
+        Where to write them with the certificate and the files that it names, all in one.
+    with_family : bool
+        Whether a bundle holds families; without them, whoever checks it passes his own copy.
     progress : callable, optional
         Receives a claim's name, its label, the nodes checked and their number.
 
@@ -71,15 +88,23 @@ def check(
     places = _places(path, network, family, files)
     if record is not None and record.exists() and not holds_arrays(record, ("recording",)):
         raise CertificateError(f"{record}: exists, and is no recording; name another file")
+    if bundle is not None:
+        refuse_other(bundle)
     with errors_of_the_kernel():
         told = _Answers(path)
         recorder = Recorder(told)
-        answers, reader = (told, _Reader()) if record is None else (recorder, DenseReader())
+        alone = record is not None or bundle is not None
+        answers, reader = (recorder, DenseReader()) if alone else (told, _Reader())
         checker = Checker(read_certificate(path), places, answers, reader, exact, progress)
         found = [*checker.trees(), *checker.others()]
+    recorded = io.BytesIO()
+    if alone:
+        recorder.write(recorded, digest_of(path))
     if record is not None:
-        with refuse_unwritten(CertificateError, record), open_atomically(record) as stream:
-            recorder.write(stream, digest_of(path))
+        with refuse_unwritten(CertificateError, record):
+            write_whole(record, recorded.getvalue())
+    if bundle is not None:
+        write_bundle(bundle, path, recorded, places.found, with_family)
     return found
 
 
@@ -128,7 +153,7 @@ def _places(
     network: Path | Sequence[Path] | None,
     family: Path | Sequence[Path] | None,
     files: Path | Sequence[Path] | None,
-) -> Places:
+) -> NotedPlaces:
     networks, families, others = (
         () if paths is None else (paths,) if isinstance(paths, Path) else tuple(paths)
         for paths in (network, family, files)
@@ -140,7 +165,7 @@ def _places(
         folder = each if each.is_dir() else each.parent
         if folder.is_dir():
             settle(folder)
-    return Places(path.parent, networks, families, others, files_of)
+    return NotedPlaces(path.parent, networks, families, others, files_of)
 
 
 @dataclass(frozen=True, eq=False)
@@ -312,3 +337,51 @@ class _Late:
             "Callable[..., Mapping[str, NDArray[np.generic]]]", import_module(self.module).answer
         )
         return answer(what, known)
+
+
+_PLAIN = "biuf"
+"""Kinds of numbers that are recorded; the kernel takes no others."""
+
+
+class Recorder:
+    """Passes questions on, and keeps the answers."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._topics: list[tuple[Topic, list[AnswerPart]]] = []
+        self._numbers: dict[str, list[NDArray[Any]]] = {}
+
+    def __call__(self, topic: Topic) -> Ask:
+        """Return what answers on a topic."""
+        ask, kept = self._answers(topic), list[AnswerPart]()
+        self._topics.append((topic, kept))
+
+        def record(what: str, known: Arrays) -> Arrays:
+            answer = ask(what, known)
+            fine = {
+                name: array
+                for name, array in answer.items()
+                if isinstance(array, np.ndarray) and array.dtype.kind in _PLAIN
+            }
+            kept.append(AnswerPart(what, tuple(self._keep(*each) for each in fine.items())))
+            return answer
+
+        return record
+
+    def _keep(self, name: str, array: NDArray[Any]) -> ArrayPart:
+        kind = array.dtype.newbyteorder("<").str
+        self._numbers.setdefault(kind, []).append(np.array(array, kind).ravel())
+        return ArrayPart(name, kind, array.shape)
+
+    def write(self, stream: IO[bytes], certificate: str) -> None:
+        """Write the recording of the answers about the certificate with a SHA-256."""
+        topics = tuple(
+            TopicPart(topic.kind, topic.name, tuple(kept)) for topic, kept in self._topics
+        )
+        part = RecordingPart(FORMAT, certificate, topics)
+        arrays = {kind: np.concatenate(each) for kind, each in sorted(self._numbers.items())}
+        text = np.frombuffer(encode(part), np.uint8)
+        with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, array in {"recording": text, **arrays}.items():
+                with archive.open(zipfile.ZipInfo(f"{file_name(name)}.npy"), "w") as out:
+                    npy.write_array(out, array, allow_pickle=False)

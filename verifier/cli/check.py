@@ -73,6 +73,23 @@ def check(
             show_default=False,
         ),
     ] = None,
+    bundle: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Write these answers, the certificate and the files that it names into one file, "
+            "which leaveout-check proves again alone.",
+            show_default=False,
+        ),
+    ] = None,
+    without_family: Annotated[
+        bool,
+        typer.Option(
+            "--without-family",
+            help="Leave families out of the bundle: whoever checks it has to ask for them, and "
+            "passes them with --family.",
+        ),
+    ] = False,
 ) -> None:
     """Check a certificate, or a folder of evidence, with an independent program.
 
@@ -86,6 +103,8 @@ def check(
 
     For example: leaveout verify idp.spec --certificate idp.cert, then leaveout check idp.cert
 
+    For example: leaveout check idp.cert --bundle claim.zip, then leaveout-check claim.zip
+
     For example: leaveout verify idp.spec --evidence proof --key me.key, then leaveout check proof
     --key me.pub
 
@@ -95,20 +114,26 @@ def check(
     """
     from rich.console import Console
 
+    from leaveout.verifier.certify.bundle import entries, is_bundle
     from leaveout.verifier.cli.checked_evidence import render_evidence
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.result_table import render_checked
 
+    if is_bundle(evidence):
+        raise SpecError(f"{evidence}: is a bundle; 'leaveout-check {evidence}' proves it again")
     with refuse_unread(SpecError, evidence):
         attestation = _attestation(evidence)
     if attestation is None and key is not None:
         raise SpecError(
             f"--key {key}: only attestations are signed; {evidence} is not an attestation"
         )
-    if attestation is not None and record is not None:
-        raise SpecError(
-            f"--record {record}: name the certificate in {evidence} itself, not the folder"
-        )
+    for option, file in (("--record", record), ("--bundle", bundle)):
+        if attestation is not None and file is not None:
+            raise SpecError(
+                f"{option} {file}: name the certificate in {evidence} itself, not the folder"
+            )
+    if without_family and bundle is None:
+        raise SpecError("--without-family needs --bundle FILE")
     console, status_code = Console(), ExitCode.PROVED
     with live_line("loading") as tell:
 
@@ -126,10 +151,15 @@ def check(
                 files=files,
                 exact=exact,
                 record=record,
+                bundle=bundle,
+                with_family=not without_family,
                 progress=report,
             )
             with console.capture() as shown:
                 render_checked(found, console)
+                if bundle is not None:
+                    for line in (f"{bundle}: whoever gets it gets these files", *entries(bundle)):
+                        console.print(line, soft_wrap=True, markup=False, highlight=False)
         else:
             from leaveout.verifier.evidence.checking import check_evidence
 

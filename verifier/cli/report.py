@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -52,6 +53,23 @@ def report(
             show_default=False,
         ),
     ] = "",
+    without_names: Annotated[
+        bool,
+        typer.Option(
+            "--without-names",
+            help="Leave out names of training rows, the inputs that were found, and the ranges of "
+            "columns: for readers who may not see the training data.",
+        ),
+    ] = False,
+    guard: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder that leaveout guard serves: the page says how many questions it has "
+            "answered with noise, and at which epsilon.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
     """Make an HTML page of results, to read, print, sign or send.
 
@@ -59,6 +77,9 @@ def report(
     with lines for signatures. Each statement follows with its bounds, its leak or counter-example,
     and curves of what is certified. The page needs only a browser, no network, and is reproducible.
     Statements are shown if the specification is where the results say, or next to them.
+
+    It also answers what is asked next: whether a guard runs (--guard), whether the page holds
+    personal data (--without-names leaves it out), how the figures compare, what is unknown.
 
     With --data the page also shows how confidently the network answers your points, and how many of
     the answers the proved bound alone protects.
@@ -71,27 +92,33 @@ def report(
     from leaveout.verifier.evidence.exports import export, is_export
 
     if is_export(output):
-        if data is not None:
-            raise SpecError("--data needs an HTML page: drop it, or name a page with -o")
+        given = {"--data": data, "--without-names": without_names or None, "--guard": guard}
+        for option in (name for name, value in given.items() if value is not None):
+            raise SpecError(f"{option} needs a page: drop it, or name a page with -o")
         export(results, output)
         with reader_may_leave():
             sys.stdout.write(f"{output}\n")
         return
     from leaveout.verifier.page import Page, load
-    from leaveout.verifier.page.loading import check_day, day
+    from leaveout.verifier.page.loading import check_day, day, guard_account
     from leaveout.verifier.page.target import open_page, page_bytes
 
     target = open_page(output)
     when = day(date)
     runs = load(results)
     check_day(when, runs)
-    page = Page(runs, date=when)
+    account = None if guard is None else guard_account(guard, runs)
+    page = Page(runs, date=when, guard=account)
     if data is not None:
         from leaveout.verifier.page.confidences import confidences
         from leaveout.verifier.points.given import GivenPoints
 
         found, left_out = confidences(runs, GivenPoints.open(data))
-        page = Page(runs, found, left_out, Path(data).name, when)
+        page = replace(page, confidences=found, left_out=left_out, data=Path(data).name)
+    if without_names:
+        from leaveout.verifier.page.without_names import without_names as redacted
+
+        page = redacted(page)
     target.write(page_bytes(page, Path(output)))
     with reader_may_leave():
         sys.stdout.write(f"{output}\n")

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats, Integers
 from leaveout.errors import GuardError
 from leaveout.kernel.family import Family, Part, Score
-from leaveout.kernel.model import LinearModel, arrays_of, manifest_of
+from leaveout.kernel.model import LinearModel
 from leaveout.kernel.numbers import gamma, lengths, no_less
 from leaveout.models.linear.family import bound_members, refine
-from leaveout.models.linear.file import LINEAR, load_linear
+from leaveout.models.linear.file import LINEAR, arrays_of, load_linear, manifest_of
 from leaveout.models.linear.folder import COLUMNS, LinearFolder, frozen_features
 from leaveout.models.train.changes import Former, write_changed
 from leaveout.models.train.folder import open_for_change

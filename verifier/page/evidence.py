@@ -77,6 +77,9 @@ _NAMELESS: Mapping[int, str] = {}
 def evidence(page: Page, result: Result) -> Html | None:
     """Return the evidence for a result; None if there is none."""
     shown: list[Html] = []
+    if not page.named:
+        known = result.witness or result.example
+        return None if known is None else tag("p", known.words)
     if result.witness is not None:
         block = _witness(result.witness, result.box)
         # Of a proved guarantee the worst leak lies below what was asked: no news.

@@ -9,17 +9,22 @@ import re
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from leaveout.files import RESULTS, read_whole
+from leaveout.files import RESULTS, read_whole, refuse_unread
 from leaveout.specs.deciders import Curve
 from leaveout.verifier.page.model import Run
 from leaveout.verifier.page.spec_text import read_specification
 from leaveout.verifier.page.target import PageError
+from leaveout.verifier.provenance import sha256_of
 from leaveout.verifier.records import GroupsRecord, TraceRecord
 from leaveout.verifier.report import Report, Result
+
+if TYPE_CHECKING:
+    from leaveout.verifier.guard.memory import Account
 
 _GROUPS = 1000
 
@@ -49,6 +54,28 @@ def _run(name: str, shown: str, number: int) -> Run:
         unread=unread,
         number=number,
     )
+
+
+def guard_account(folder: Path, runs: Sequence[Run]) -> Account:
+    """Return the account of the guard that serves a folder with a model of the results."""
+    from leaveout.verifier.guard.access import MEMORY
+    from leaveout.verifier.guard.memory import Memory
+
+    if not (folder / MEMORY).is_file():
+        raise PageError(f"--guard {folder}: has no {MEMORY}, so no guard has answered from it")
+    # Bounds and thresholds of other models say nothing of this guard's answers.
+    digests = {
+        (PurePath(each.path).name, each.sha256)
+        for run in runs
+        for each in run.report.files
+        if each.kind in ("network", "forest", "linear", "trees")
+    }
+    here = [name for name, _ in digests if (folder / name).is_file()]
+    with refuse_unread(PageError, f"--guard {folder}"):
+        found = {(name, sha256_of(folder / name)) for name in here}
+    if not digests & found:
+        raise PageError(f"--guard {folder}: does not serve a model of these results")
+    return Memory.read(folder / MEMORY)
 
 
 def _included_digests(report: Report) -> frozenset[str] | None:

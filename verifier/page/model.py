@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from leaveout.verifier.amounts import MISSING
 from leaveout.verifier.page.spec_text import Specification, Written
 from leaveout.verifier.records import BoxRecord
 from leaveout.verifier.report import Report, Result, Verdict
+
+if TYPE_CHECKING:
+    from leaveout.verifier.guard.memory import Account
 
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?=T)")
 
@@ -120,6 +124,8 @@ class Page:
     left_out: tuple[str, ...] = ()  # why points that were given are not held against other results
     data: str = ""  # what the file of these points is called; empty where none was given
     date: str = ""
+    named: bool = True  # whether rows and inputs are named
+    guard: Account | None = None  # of the guard that serves a model of it
 
     @cached_property
     def functions(self) -> dict[str, Function]:

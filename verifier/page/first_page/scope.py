@@ -104,7 +104,9 @@ def scope(page: Page, topics: Iterable[str]) -> Scope:
     missing += [line for each in about for line in _NOT_COVERED.get(each, ())]
     missing += _uncovered_records(page)
     missing += [_OTHERS] if _TOGETHER & {*about} and not _models(page) else []
-    if any(each.zero is not None and (each.zero, each.one) != (0, 1) for each in _columns(page)):
+    ends = ((each.zero, each.one) for each in _columns(page) if each.zero is not None)
+    # A page without names knows no columns.
+    if any(each != (0, 1) for each in ends) or (not page.named and _models(page)):
         missing.append(
             "What the smallest and largest value of a column reveal: all models share them, "
             "computed from all records."

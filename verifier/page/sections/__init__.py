@@ -11,6 +11,7 @@ from leaveout.verifier.page.model import Page
 from leaveout.verifier.page.sections.about import inputs, meaning, notes, reproduce
 from leaveout.verifier.page.sections.charts import bound_charts, curves, groups
 from leaveout.verifier.page.sections.confidences import histograms
+from leaveout.verifier.page.sections.questions import questions
 from leaveout.verifier.page.sections.results import answers, glance, labels, statements
 
 __all__ = ["SECTIONS", "Section"]
@@ -28,6 +29,7 @@ class Section:
 
 
 SECTIONS = (
+    Section("questions", "What is asked next", questions),
     Section("glance", "At a glance", glance),
     Section("answers", "How many answers one record can change", answers),
     Section("confidences", "Your points compared with the bounds", histograms),

@@ -1,0 +1,58 @@
+"""Bundles: a certificate, recorded answers and the files that it names, in one file."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from zipfile import ZIP_STORED, ZipFile
+
+from .files import refuse_damage
+from .refusal import Unreadable
+from .regular_files import open_regular
+
+CERTIFICATE, ANSWERS = "certificate.npz", "answers.npz"
+MODE = 0o600 << 16  # how a bundle marks each entry: as a regular file
+LARGEST = 2**31 - 2**26  # most bytes of a bundle; large zip files have another format
+
+ENTRY = re.compile(rf"{CERTIFICATE}|{ANSWERS}|[0-9a-f]{{64}}/\w[\w. +-]{{0,200}}")
+"""What a bundle may hold; a file that a certificate names is in a folder called by its SHA-256."""
+
+_EACH, _END = 76, 22  # bytes of a zip file around an entry, besides twice its name; at its end
+
+
+@contextmanager
+def unpack(path: Path) -> Iterator[Path]:
+    """Unpack a bundle into a folder that lasts as long as the context."""
+    with TemporaryDirectory(prefix="leaveout-check-") as folder:
+        root = Path(folder).resolve()
+        try:
+            with open_regular(path, LARGEST) as file, refuse_damage(), ZipFile(file) as held:
+                _unpack(held, os.fstat(file.fileno()).st_size, root)
+        except (OSError, ValueError) as error:
+            raise Unreadable(f"{path}: not a bundle, or damaged: {error}") from None
+        yield root
+
+
+def _unpack(archive: ZipFile, size: int, root: Path) -> None:
+    """Unpack the entries; raise unless they are all there is, in order, under such names."""
+    infos = archive.infolist()
+    names = [each.filename for each in infos]
+    for each in infos:
+        size -= each.file_size + _EACH + 2 * len(each.filename.encode())
+        if not ENTRY.fullmatch(each.filename):
+            raise ValueError(f"it holds {each.filename[:80]!r}")
+        if each.compress_type != ZIP_STORED or each.external_attr != MODE:
+            raise ValueError(f"{each.filename} is compressed, or not a regular file")
+    if names != sorted({CERTIFICATE, ANSWERS, *names}) or size != _END:
+        raise ValueError("it lacks an entry, or holds one twice or something besides")
+    for each in infos:
+        where = root / each.filename
+        where.parent.mkdir(exist_ok=True)
+        # Names that a file system takes for the same one are refused.
+        with archive.open(each) as source, where.open("xb") as target:
+            shutil.copyfileobj(source, target)
