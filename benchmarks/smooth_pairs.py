@@ -33,9 +33,7 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
     "softplus": nn.Softplus,
     "elu": nn.ELU,
     "mish": nn.Mish,
-    "norm": nn.ReLU,
 }
-"""Of each layer, behind a layer normalisation if it is ``norm``."""
 
 SHAPES = {"2x20": (2, [20, 20]), "3x30": (4, [30, 30, 30])}
 SCALE, RADIUS, POINTS = 1.5, 0.3, 200_000
@@ -46,8 +44,7 @@ def random_network(kind: str, inputs: int, widths: list[int], seed: int) -> nn.S
     torch.manual_seed(seed)
     layers: list[nn.Module] = []
     for width in widths:
-        norm = [nn.LayerNorm(width)] if kind == "norm" else []
-        layers += [nn.Linear(inputs, width), *norm, ACTIVATIONS[kind]()]
+        layers += [nn.Linear(inputs, width), ACTIVATIONS[kind]()]
         inputs = width
     network = nn.Sequential(*layers, nn.Linear(inputs, 2))
     with torch.no_grad():

@@ -399,12 +399,12 @@ def rounding_error(
             value += local[out]
         elif step.groups is not None:
             centred = values[step.inputs[1]]
-            most, error, known = normalised(
+            most, error, sound = normalised(
                 step.groups, centred[None, -1], centred[None, :-1].sum(axis=1),
                 lows[step.inputs[2]][None],
             )  # fmt: skip
             value, local[out] = np.concatenate([*[most] * (len(first) - 1), error]), error[0]
-            fine[out] = fine[step.inputs[1]] and bool(known.all())
+            fine[out] = fine[step.inputs[1]] and bool(sound.all())
         elif step.kind:
             known = np.where(np.isfinite(first[-1]), first[-1], 0.0)
             value, local[out], slope[out] = _curve(step.kind, bounds[layer], known, signed)
@@ -423,8 +423,8 @@ def rounding_error(
                 slope[out] = (exact.lower - error > room).astype(float), (~off).astype(float)
         values[out] = value
         fine[out] &= bool(value[:-1].sum(axis=0).max() < _LARGEST32)
-    known = fine[evaluation.graph.output]
-    return RoundingError(evaluation, values, local, slope, known, deadline)
+    finite = fine[evaluation.graph.output]
+    return RoundingError(evaluation, values, local, slope, finite, deadline)
 
 
 def _curve(

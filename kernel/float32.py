@@ -347,7 +347,7 @@ def normalised(
     most = np.minimum(np.sqrt(count)[groups], size * steep)
     added = most * (count[groups] + 32) * UNIT32 + TINY32 * steep
     moved = np.minimum((error + most * spread[:, groups]) * steep, 2 * most)
-    fine = (size * size * count[groups] < _LARGEST).all(axis=1) & bool((count < 2**16).all())
+    fine: Flags = (size * size * count[groups] < _LARGEST).all(axis=1) & (count.max() < 2**16)
     return most + added, moved + added, fine
 
 

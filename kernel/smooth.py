@@ -252,7 +252,8 @@ class Convex(Curve):
         ends = [*self._within(here[:, 0], here[:, 1]), *self._within(here[:, 4], here[:, 5])]
         values = sum(self.function.value(z) for z in ends)
         steepest, farthest = np.abs(here[:, 6:8]).max(1), np.abs(here[:, 2:4]).max(1)
-        return super().size(here) + values + steepest * farthest
+        found: Floats = super().size(here) + values + steepest * farthest
+        return found
 
 
 def by_kind(kinds: Kinds) -> list[tuple[Curve, NDArray[np.int64]]]:

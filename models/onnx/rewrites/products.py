@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,7 +17,15 @@ from leaveout.models.onnx.operators.shape import Reshape
 from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.rewrites.base import Draft, Rewrite
 from leaveout.models.onnx.rewrites.piecewise import larger, smaller
-from leaveout.models.onnx.use import ANY, NOT_NEGATIVE, UnsupportedError, Use, accepted_values, only
+from leaveout.models.onnx.use import (
+    ANY,
+    NOT_NEGATIVE,
+    Kind,
+    UnsupportedError,
+    Use,
+    accepted_values,
+    only,
+)
 
 
 def square(draft: Draft, x: str) -> str:
@@ -106,7 +115,7 @@ class LayerNormalization(Rewrite):
     """LayerNormalization, as onnxruntime computes it in two passes."""
 
     operator = "LayerNormalization"
-    inputs = ("data", "floats", "floats")
+    inputs: ClassVar[tuple[Kind, ...]] = ("data", "floats", "floats")
     attributes = accepted_values(axis=ANY, epsilon=NOT_NEGATIVE, stash_type=only(1))
     centred = True
 
