@@ -44,7 +44,9 @@ FEW = 16
 """Larger sets of members are clustered; smaller ones are split into single members."""
 
 _TOGETHER = 32
-"""Members that are propagated side by side."""
+"""Members that are propagated side by side ..."""
+_NUMBERS = 2**20
+"""... and about how many numbers they may have."""
 
 _SKETCH = 32
 _POWER = 8
@@ -245,7 +247,8 @@ class Instance:
     def uppers(self, members: Rows, labels: Sequence[int]) -> Iterator[tuple[Rows, list[Floats]]]:
         """Bound single members' leaks by propagation, a few members at a time, for each label."""
         known = [self.own_most(label) for label in labels]
-        for chosen, stack in self.members.chunks(members, _TOGETHER):
+        together = max(1, min(_TOGETHER, _NUMBERS // self.network.stack.flat().shape[1]))
+        for chosen, stack in self.members.chunks(members, together):
             pair = pair_bounds(self.network.stack, apart(stack), self.bounds, self.box)
             yield (
                 chosen,

@@ -175,6 +175,8 @@ def tighten(instance: Instance, kept: Mapping[int, Kept], clock: Clock) -> None:
     deadline = Deadline.after(
         _MOST_FOR_ROWS if clock.seconds_left is None else min(_MOST_FOR_ROWS, clock.seconds_left)
     )
+    if deadline.over:
+        return
     highest = np.max([each.upper for each in kept.values()], axis=0)
     try:
         order = np.argsort(-highest, kind="stable")
