@@ -24,7 +24,10 @@ from leaveout.encoders import (
     rounding_error,
 )
 from leaveout.errors import LeaveoutError, ModelError
+from leaveout.kernel.smooth import KIND
 from leaveout.models import Network, load_network, lower
+from leaveout.models.graph import Stack
+from leaveout.models.matrices import dense
 from leaveout.models.onnx.file import network_from
 from leaveout.models.replay import with_parameters
 
@@ -216,6 +219,9 @@ def _agrees(
     allowed = error.of_forms(np.eye(stack.labels))
     pairs = np.array([error.of_margins(0, [c]) for c in range(1, stack.labels)])
     confidence = confidence_error(read.graph, parameters, bounds, box)
+    # What float64 loses here: squares may cancel.
+    noise = 2.0**-44 * magnitudes(stack, exact).max(axis=0) if stack.is_smooth else 0 * allowed
+    allowed, pairs, confidence = allowed + noise, pairs + noise.sum(), confidence + noise.sum()
     if not (np.isfinite(ours).all() and np.isfinite(allowed).all()):
         return None, False
     samples = points.reshape(-1, *read.graph.input_shape)
@@ -240,6 +246,21 @@ def _found(runtime: Runtime, model: onnx.ModelProto, samples: NDArray[np.float32
     alone = runtime.scores(samples)
     one = first.dim_value == 1 or len(model.graph.input[0].type.tensor_type.shape.dim) == 1
     return [alone] if one else [alone, runtime.together(samples)]
+
+
+def magnitudes(stack: Stack, points: Floats) -> Floats:
+    """Return the sums of the absolute terms of each score, shape (points, labels)."""
+    sources = [np.abs(points)]
+    for layer, exact in zip(stack.layers, stack.activations(points), strict=True):
+        terms = (sources[s] @ np.abs(dense(w)[0]).T for s, w in layer.weights.items())
+        size = np.abs(layer.bias[0]) + sum(terms)
+        kind = 0 if layer.kinds is None else layer.kinds[0]
+        if kind == KIND["Square"]:
+            size = size**2
+        elif kind == KIND["InverseRoot"]:
+            size = layer.outputs(exact[0])
+        sources.append(size)
+    return sources[-1]
 
 
 def _too_far(

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leaveout.errors import ModelError
-from leaveout.kernel.smooth import KIND
 from leaveout.models import load_network
 from leaveout.models.onnx.rewrites import REWRITES
 from leaveout.models.onnx.table import OPERATORS
 
+from attacks.operators import magnitudes
 from support.drawn import Drawn
 
 F32 = np.float32
@@ -36,21 +36,6 @@ def computed(model, points):
     if running.get_inputs()[0].shape[0] == 1:
         return np.concatenate([running.run(None, {"x": x[None]})[0] for x in points])
     return running.run(None, {"x": points})[0]
-
-
-def magnitudes(stack, points):
-    """Return the sums of the absolute terms of each score, shape (points, labels)."""
-    sources = [np.abs(points)]
-    for layer, exact in zip(stack.layers, stack.activations(points), strict=True):
-        terms = (sources[s] @ np.abs(w[0]).T for s, w in layer.weights.items())
-        size = np.abs(layer.bias[0]) + sum(terms)
-        kind = 0 if layer.kinds is None else layer.kinds[0]
-        if kind == KIND["Square"]:
-            size = size**2
-        elif kind == KIND["InverseRoot"]:
-            size = layer.outputs(exact[0])
-        sources.append(size)
-    return sources[-1]
 
 
 @pytest.mark.parametrize("kind", sorted({*OPERATORS, *REWRITTEN}))
