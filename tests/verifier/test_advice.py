@@ -113,6 +113,20 @@ def test_of_time_what_the_second_half_of_the_search_did_is_said(moments, words):
     assert re.search(words, said(unknown(trace(*moments)), Case(box())))
 
 
+@pytest.mark.parametrize(
+    ("moments", "words"),
+    [
+        # From 2 to 1 as time doubles, so a hundred times the time: the upper end is 1.
+        ([(0, 0.0, 4.0), (4, 0.0, 2.0), (8, 0.0, 1.0)], "1 % takes about 10 minutes"),
+        ([(0, 0.0, 4.0), (4, 0.0, 1.001), (8, 0.0, 1.0)], "more than a month: ask about fewer"),
+        ([(0, 0.0, 4.0), (4, 0.97, 2.0), (8, 0.985, 1.0)], "about 9 s"),
+        ([(0, 0.0, 4.0), (400, 0.0, 2.0), (800, 0.0, 1.0)], "about 20 hours"),
+    ],
+)
+def test_how_long_closing_takes_is_foretold_from_the_second_half(moments, words):
+    assert words in said(unknown(trace(*moments)), Case(box()))
+
+
 def test_of_other_reasons_nothing_is_said_of_time(snapshot):
     assert "--time" not in said(unknown(reason="numerical: close"), Case(box()))
     assert said(unknown(), Case(box())) == snapshot
