@@ -14,6 +14,7 @@ from .. import deletion, forest_members, forests
 from ..boxes import Inputs, read_box
 from ..deletion import Forest
 from ..forest_file import Answering, Exact, read_forest
+from ..numbers import need
 from ..refusal import Rejected, Unreadable
 from ..values import Ask, Given
 from .networks import label_text
@@ -89,15 +90,13 @@ def read_forests(part: ForestQuestionPart, places: Places) -> ForestQuestion:
             beside, other = _forest(part.other, places)
             found, names = [forest_members.pair(one, other)], ["the other forest"]
             every = forest_members.every_label(one, other)
-            columns, said = (
-                [every.index(label) for label in one.labels],
-                (beside, part.other.sha256),
-            )
+            columns = [every.index(label) for label in one.labels]
+            said = beside, part.other.sha256
     except Rejected as error:
         raise Rejected(f"{where}: {error}") from None
     count = len(names)
-    if part.members != count:
-        raise Rejected(f"{where}: {count} forests, but the certificate is about {part.members}")
+    same = part.members == count
+    need(same, f"{where}: {count} forests, but the certificate is about {part.members}")
     subject = ForestSubject(where, part.forest.sha256, said, count, one.labels, inputs, group)
     return ForestQuestion(found, _plain(inputs), columns, names, subject)
 
@@ -137,8 +136,7 @@ def check_forest(
     progress: Callable[[int, int], None],
 ) -> int:
     """Prove one claim; return the number of boxes used."""
-    if not 0 <= part.label < len(question.columns):
-        raise Rejected(f"the forest has no label {part.label}")
+    need(0 <= part.label < len(question.columns), f"the forest has no label {part.label}")
     label = question.columns[part.label]
     claim = forests.Claim(label, part.upper, question.parts, question.inputs, question.names)
     total = np.size(proof.get("feature", np.zeros(0)))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, is_dataclass
 from typing import ClassVar, Literal, TypeAlias
 
+from ..boxes import BoxPart as BoxPart
+from ..boxes import ChoicesPart as ChoicesPart
 from ..records import encode
 
 
@@ -16,23 +18,6 @@ class FilePart:
     path: str  # relative to the certificate
     sha256: str
     kind: str
-
-
-@dataclass(frozen=True)
-class ChoicesPart:
-    """Features that jointly take one of the listed rows."""
-
-    columns: tuple[int, ...]
-    values: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class BoxPart:
-    """The set of inputs of a question."""
-
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    choices: tuple[ChoicesPart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -443,57 +428,16 @@ def claim_names(manifest: ManifestPart) -> Iterator[str]:
 
 
 def printed_texts(manifest: ManifestPart) -> Iterator[str]:
-    """Yield the texts that are printed, which must not contain control characters."""
-    for result in manifest.results:
-        yield from (result.name, result.tree)
-    for claim in manifest.claims:
-        yield from (claim.name, claim.tree)
-    for sampled in manifest.samples:
-        yield from (sampled.name, *(each.tree for each in sampled.bounds))
-    for part in _files(manifest):
-        yield from (part.path, part.sha256, part.kind)
-    if manifest.values is not None:
-        yield from _words(manifest.values)
-    if manifest.forests is not None:
-        for forest in manifest.forests.results:
-            yield from (forest.name, forest.proof)
-    if manifest.linear is not None:
-        for linear in manifest.linear.results:
-            yield from (linear.name, linear.proof)
-        for question in manifest.linear.questions:
-            yield question.hints
-
-
-def _files(manifest: ManifestPart) -> Iterator[FilePart]:
-    for each in manifest.questions:
-        yield from (each.network, each.family)
-    for claim in manifest.claims:
-        for applied in claim.applications:
-            yield applied.network
-            if applied.family is not None:
-                yield applied.family.file
-    for forest in manifest.forests.questions if manifest.forests is not None else ():
-        yield from (file for file in (forest.forest, forest.other) if file is not None)
-    for linear in manifest.linear.questions if manifest.linear is not None else ():
-        yield linear.model
-
-
-def _words(values: ValuesPart) -> Iterator[str]:
-    """Yield the printed texts of statements: names, words and files."""
-    for file in values.files:
-        yield from (file.path, file.sha256, file.kind)
-    yield from values.lets
-    for statement in values.statements:
-        yield statement.name
-        if statement.find is not None:
-            yield statement.find.variable
-    for part in everything(*values.lets.values(), *(each.claim for each in values.statements)):
-        match part:
-            case NumberPart() | WordPart() | TextPart():
-                yield part.value
-            case NamePart():
-                yield part.name
-            case CallPart():
-                yield from (part.function, *part.given)
-            case ForAllPart():
-                yield from (binder.name for binder in part.binders)
+    """Yield all texts but the specification's; printed, they must have no control characters."""
+    own = vars(manifest).items()
+    stack = [held for name, held in own if name not in ("leaveout", "spec", "text")]
+    while stack:
+        held = stack.pop()
+        if isinstance(held, str):
+            yield held
+        elif isinstance(held, tuple):
+            stack += held
+        elif isinstance(held, Mapping):
+            stack += [*held, *held.values()]
+        elif is_dataclass(held):
+            stack += vars(held).values()
