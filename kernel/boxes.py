@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +36,7 @@ class BoxPart:
     choices: tuple[ChoicesPart, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+class Table(NamedTuple):
     """Features that jointly take one of the listed rows."""
 
     columns: NDArray[np.int64]  # shape (g,)

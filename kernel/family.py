@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .design import Region, leaks, shifts
+from .design import Region, leaks
 from .linear import Curvature, Members, Problem, measure, members, survey
 from .model import LinearModel
 from .numbers import Floats, gamma, lengths, need, no_less
@@ -271,9 +271,10 @@ class Family:
         self, region: Region, score: Score, apart: Floats, slack: Floats
     ) -> tuple[Floats, Floats]:
         """Bound the change of a served score by members that are told by `apart`."""
-        low, high = shifts(region, apart, slack)
+        error = region.error(np.abs(apart)) + slack
+        high, low = region.largest(apart) + error, -region.largest(-apart) - error
         served = self.served_error(score, region.sizes, region.roundings)
-        return low - served, high + served
+        return low - gamma(8) * np.abs(low) - served, high + gamma(8) * np.abs(high) + served
 
     def blocks(self) -> Iterator[tuple[int, int]]:
         """Return ranges of units whose centres fit into memory together."""

@@ -448,8 +448,8 @@ def _family(path: Path, arrays: dict[str, NDArray[Any]], network: Dense) -> Dens
     need(removed.min() >= 0 and removed.max() < 2**63, "a row number is out of range")
     need(set(arrays) == set(network.values), "its parameters have other names")
     for name, stack in arrays.items():
-        fits = stack.dtype == np.float32 and stack.shape[1:] == network.values[name].shape
-        fits = fits and stack.ndim > 0 and len(stack) == len(removed)
+        shape = (len(removed), *network.values[name].shape)
+        fits = stack.dtype == np.float32 and stack.shape == shape
         need(fits, f"its parameter {name!r} has another shape or type")
         finite = all(np.isfinite(stack[part]).all() for part in _blocks(stack))
         need(finite, f"its parameter {name!r} is not finite")

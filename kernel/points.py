@@ -30,11 +30,25 @@ _TINY = 1e-290
 
 @dataclass(frozen=True)
 class Form:
-    """``features + scores + constant >= 0``; no position repeats."""
+    """``features + scores + constant >= 0``, or ``> 0`` if strict; no position repeats."""
 
     features: tuple[Term, ...]  # point, feature, coefficient
     scores: tuple[Term, ...]  # application, label, coefficient
     constant: float
+    strict: bool = False
+
+    def check(self, name: str, features: Sequence[int], scores: Sequence[int]) -> None:
+        """Refuse a form that refers to something missing, given the sizes of what there is."""
+        kinds = (("feature", self.features, features), ("score", self.scores, scores))
+        for what, terms, sizes in kinds:
+            there = all(0 <= of < len(sizes) and 0 <= at < sizes[of] for of, at, _ in terms)
+            need(there, f"{name} refers to a {what} that does not exist")
+            # Sums of factors would be rounded.
+            once = len({term[:2] for term in terms}) == len(terms)
+            need(once, f"{name} uses a {what} twice in one form")
+        numbers = (self.constant, *(term[2] for term in (*self.features, *self.scores)))
+        fine = all(abs(number) <= _MOST for number in numbers)
+        need(fine, f"{name} has a number that is not finite, or exceeds {_MOST:g}")
 
 
 @dataclass(frozen=True)
@@ -268,11 +282,7 @@ class Points:
         widths = [len(each.lower) for each in self.boxes]
         labels = [each.layers[-1].bias.shape[1] for each in self.applications]
         for form in (*case.goals, *case.conditions):
-            _places(name, "feature", form.features, widths)
-            _places(name, "score", form.scores, labels)
-            numbers = (form.constant, *(term[2] for term in (*form.features, *form.scores)))
-            fine = all(abs(number) <= _MOST for number in numbers)
-            need(fine, f"{name} has a number that is not finite, or exceeds {_MOST:g}")
+            form.check(name, widths, labels)
         count = _count(case)
         fine = all(0 <= k < count and 0 <= o < count for k, o in case.sums)
         need(fine, f"{name} adds up rows that do not exist")
@@ -285,15 +295,6 @@ class Points:
 
 def _count(case: Case) -> int:
     return len(case.goals) + len(case.conditions) + len(case.inside)
-
-
-def _places(name: str, what: str, terms: tuple[Term, ...], sizes: list[int]) -> None:
-    seen: set[tuple[int, int]] = set()
-    for of, at, _ in terms:
-        fine = 0 <= of < len(sizes) and 0 <= at < sizes[of]
-        need(fine, f"{name} refers to a {what} that does not exist")
-        need((of, at) not in seen, f"{name} uses a {what} twice in one form")
-        seen.add((of, at))
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,7 +84,8 @@ class Steps:
     def take(self) -> None:
         """Count one; raises Rejected if there are too many."""
         self.left -= 1
-        need(self.left >= 0, f"more than {_MOST_VALUES:,} values to check in total")
+        if self.left < 0:
+            raise Rejected(f"more than {_MOST_VALUES:,} values to check in total")
 
 
 @dataclass(frozen=True, eq=False)

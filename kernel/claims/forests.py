@@ -98,7 +98,7 @@ def read_forests(part: ForestQuestionPart, places: Places) -> ForestQuestion:
     same = part.members == count
     need(same, f"{where}: {count} forests, but the certificate is about {part.members}")
     subject = ForestSubject(where, part.forest.sha256, said, count, one.labels, inputs, group)
-    return ForestQuestion(found, _plain(inputs), columns, names, subject)
+    return ForestQuestion(found, forest_members.Inputs(**vars(inputs)), columns, names, subject)
 
 
 def _deletions(forest: Exact | Answering) -> tuple[list[forest_members.Forests], list[str]]:
@@ -106,11 +106,6 @@ def _deletions(forest: Exact | Answering) -> tuple[list[forest_members.Forests],
     if not isinstance(forest, Exact):
         raise Rejected("stores no rows, so the effect of each is unknown")
     return forest_members.members(forest), [f"without {name}" for name, _ in forest.units]
-
-
-def _plain(inputs: Inputs) -> forest_members.Inputs:
-    tables = tuple((table.columns, table.values) for table in inputs.tables)
-    return forest_members.Inputs(inputs.lower, inputs.upper, tables)
 
 
 def _forest(part: FilePart, places: Places) -> tuple[Path, Exact | Answering]:
@@ -162,4 +157,6 @@ def same_function(given: Given) -> bool | None:
     if not given.proof:
         return None
     inputs = read_box(part, one.held.features, str(one.held.path), single=False)
-    return forests.same_function(one.held, other.held, _plain(inputs), given.proof, given.ask)
+    return forests.same_function(
+        one.held, other.held, forest_members.Inputs(**vars(inputs)), given.proof, given.ask
+    )

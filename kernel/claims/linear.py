@@ -165,12 +165,13 @@ def check_linear(
     if exact and part.kind != "leaks":
         raise Unreadable(f"{part.name}: whole numbers cover leaks only; leave out --exact")
     try:
-        region = _region(model, inputs)
+        region = Region.of(model.design, inputs.lower, inputs.upper, inputs.tables)
         if changes:
             within = None
             if part.within is not None:
                 read = read_box(part.within, model.inputs, str(subject.path), single=False)
-                within, subject = _region(model, read), replace(subject, added=read)
+                within = Region.of(model.design, read.lower, read.upper, read.tables)
+                subject = replace(subject, added=read)
             change = Change(part.kind, part.count, within)  # type: ignore[arg-type]
             check_change(family, region, change, label, part.upper)
         elif label is None:
@@ -194,8 +195,3 @@ def check_linear(
     except whole_numbers.NotCoveredError as error:
         raise Unreadable(f"{part.name}: {error}; leave out --exact") from None
     return replace(subject, claim=part)
-
-
-def _region(model: LinearModel, inputs: Inputs) -> Region:
-    tables = [(each.columns, each.values) for each in inputs.tables]
-    return Region.of(model.design, inputs.lower, inputs.upper, tables)

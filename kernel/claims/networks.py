@@ -22,11 +22,9 @@ from ..trees import Ensemble
 from ..values import Ask
 from .parts import (
     ApplicationPart,
-    CasePart,
     ClaimPart,
     FamilyPart,
     FilePart,
-    FormPart,
     QuestionPart,
 )
 from .places import Places
@@ -247,8 +245,7 @@ def read_points(part: ClaimPart, shelf: Shelf) -> Points:
         _application(each, one, boxes[each.point])
         for one, each in zip(applied, part.applications, strict=True)
     )
-    cases = tuple(_case(case) for case in part.cases)
-    claim = rules.Points(applications, boxes, cases, part.upper, part.decides, part.reals)
+    claim = rules.Points(applications, boxes, part.cases, part.upper, part.decides, part.reals)
     return Points(part, applied, boxes, claim)
 
 
@@ -281,9 +278,7 @@ def read_tree_points(part: ClaimPart, shelf: Shelf) -> Points:
     reads = zip(applied, part.applications, strict=True)
     claim = TreePoints(
         tuple((one.ensemble, each.point) for one, each in reads), tuple(boxes), part.missing,
-        tuple(map(_case, part.cases)),
-        tuple(tuple(form.strict for form in (*c.goals, *c.conditions)) for c in part.cases),
-        part.upper, part.decides,
+        part.cases, part.upper, part.decides,
     )  # fmt: skip
     return Points(part, tuple(applied), tuple(boxes), claim)
 
@@ -306,15 +301,6 @@ def _application(part: ApplicationPart, applied: Applied, box: Inputs) -> rules.
     if part.member is not None and members is not None:
         program, members = members.take(np.zeros(1, np.int64)), None
     return rules.Application(program, part.point, box, members)
-
-
-def _case(part: CasePart) -> rules.Case:
-    goals, conditions = (tuple(map(_form, forms)) for forms in (part.goals, part.conditions))
-    return rules.Case(goals, conditions, part.inside, part.sums, part.near, part.origin)
-
-
-def _form(part: FormPart) -> rules.Form:
-    return rules.Form(part.features, part.scores, part.constant)
 
 
 def _width(point: int, part: ClaimPart, applied: tuple[Applied, ...]) -> tuple[int, str]:

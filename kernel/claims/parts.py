@@ -8,6 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from ..boxes import BoxPart as BoxPart
 from ..boxes import ChoicesPart as ChoicesPart
+from ..points import Case
 from ..records import encode
 
 
@@ -53,9 +54,6 @@ class SampledPart:
     results: int  # number of results that share the error
 
 
-Term = tuple[int, int, float]
-
-
 @dataclass(frozen=True)
 class QuestionPart:
     """A network, members of a family and a box."""
@@ -76,31 +74,6 @@ class ResultPart:
     label: int
     upper: float
     tree: str
-
-
-@dataclass(frozen=True)
-class FormPart:
-    """``features + scores + constant >= 0``, or ``> 0`` if strict."""
-
-    features: tuple[Term, ...]  # point, feature, coefficient; no position repeats
-    scores: tuple[Term, ...]  # application, label, coefficient; no position repeats
-    constant: float
-    strict: bool = False
-
-
-@dataclass(frozen=True)
-class CasePart:
-    """One kind of counter-example, and its layout.
-
-    Its rows are the goals, the conditions, and box sides used as conditions.
-    """
-
-    goals: tuple[FormPart, ...]
-    conditions: tuple[FormPart, ...]
-    inside: tuple[tuple[int, int, int], ...]
-    sums: tuple[tuple[int, int], ...]  # pairs of rows whose sum is also bounded
-    near: bool  # whether the second of two points is stored as its difference from the first
-    origin: tuple[float, ...]  # shift of the tree's regions
 
 
 @dataclass(frozen=True)
@@ -132,7 +105,7 @@ class ClaimPart:
     tree: str
     points: tuple[BoxPart, ...]
     applications: tuple[ApplicationPart, ...]
-    cases: tuple[CasePart, ...]
+    cases: tuple[Case, ...]
     missing: tuple[tuple[int, ...], ...] = ()  # of each point, where trees read it
 
 

@@ -368,9 +368,10 @@ class Statements:
             found = evaluation.range(value, {})
             lower, upper = ends
             need(not refuted, "a value always exists, so this cannot be refuted")
-            above = lower is None or found.lower >= lower
-            inside = above and (upper is None or found.upper <= upper)
-            need(inside, f"the value is between {found.lower} and {found.upper}")
+            if (lower is not None and not found.lower >= lower) or (
+                upper is not None and not found.upper <= upper
+            ):
+                raise Rejected(f"the value is between {found.lower} and {found.upper}")
             return
         certain = statement.confidence is None
         need(certain, "a search over many numbers cannot have a confidence")
