@@ -113,8 +113,8 @@ def _table(part: ChoicesPart, width: int, single: bool) -> Table:
     )
     values = np.asarray(part.values, np.float64)
     # Networks read no other numbers, nor NaN and infinity.
-    fine = not single or np.array_equal(values.astype(np.float32), values)
-    fine = fine and (np.abs(values) <= _LARGEST).all()
+    read = not single or np.array_equal(values.astype(np.float32), values)
+    fine = read and np.all(np.abs(values) <= _LARGEST)
     need(fine, "the box lists a number that float32 cannot represent")
     return Table(np.asarray(part.columns, np.int64), values)
 

@@ -258,8 +258,8 @@ def read_tree_points(part: ClaimPart, shelf: Shelf) -> Points:
     """Load the files of a claim about tree ensembles."""
     applied = []
     for each in part.applications:
-        own = each.network.kind == "trees" and (each.family is not None or each.member is None)
-        need(own, "a claim about trees and other models")
+        alone = each.network.kind == "trees" and (each.family is not None or each.member is None)
+        need(alone, "a claim about trees and other models")
         path, ensemble = shelf.trees(each.network)
         if each.family is not None:
             ensemble = shelf.tree_member(each.family, each.network, each.member)
