@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
-import zipfile
-import zlib
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from .files import bytes_of, read_archive
 from .numbers import Rejected, need
+from .records import decode
 from .values import HeldFile
 
 NEVER = -1
 """The threshold of a vote that no number of changes can cause."""
 
 MOST_LABELS = 2**15
-_LARGEST = 2**32  # bytes of all arrays
-_KINDS = ("edits", "insertions", "removals", "relabels")
 
 
 @dataclass(frozen=True)
@@ -38,15 +34,35 @@ class Assumption:
 class Origin:
     """How the members were trained, as far as claims rest on it; None or empty: unknown."""
 
-    method: str | None = None
+    method: Literal["dpa", "ss_dpa", "finite_aggregation", "hash_bagging"] | None = None
     hash_reads_label: bool | None = None
     distinct_samples: bool | None = None
     offsets: tuple[int, ...] = ()  # a sample with hash h reaches the members (h + offset) mod parts
     families: tuple[int, ...] = ()  # sizes of families; a sample reaches one member of each
     label_names: tuple[str, ...] = ()
     assumptions: tuple[Assumption, ...] = ()
-    thresholds_against: str | None = None
+    thresholds_against: Literal["edits", "insertions", "removals", "relabels"] | None = None
     thresholds_exact_to: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Stated(Origin):
+    """An origin as manifests state it, with what no claim rests on."""
+
+    sizes: tuple[int, ...] = ()
+    learner: str = ""
+    seed: int | None = None
+    data_sha256: str = ""
+    hash: str = ""
+    undefended_right: int | None = None
+    versions: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Manifest:
+    version: int
+    origin: _Stated
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +127,11 @@ def read_ballots(file: HeldFile) -> Ballots:
     need(hashlib.sha256(content).hexdigest() == file.sha256, f"{source}: is not the file claimed")
     if not content.startswith(b"PK\x03\x04"):
         return _from_csv(content, source)
-    found = _arrays(content, source)
+    try:
+        found = read_archive(io.BytesIO(content))
+        origin = _origin(bytes_of(found["manifest"])) if "manifest" in found else Origin()
+    except (ValueError, OSError, MemoryError) as error:
+        raise Rejected(f"{source}: is damaged: {error}") from None
     known = {"ballots", "truth", "labels", "scores", "thresholds", "manifest"}
     need(set(found) <= known, f"{source}: has arrays that are not of ballots")
     need({"ballots", "truth", "labels"} <= set(found), f"{source}: lacks an array of ballots")
@@ -127,26 +147,9 @@ def read_ballots(file: HeldFile) -> Ballots:
         int(labels.reshape(())),
         scores,
         _whole(found, "thresholds", source) if "thresholds" in found else None,
-        _origin(found["manifest"], source) if "manifest" in found else Origin(),
+        origin,
         source,
     )
-
-
-def _arrays(content: bytes, source: str) -> dict[str, NDArray[Any]]:
-    found: dict[str, NDArray[Any]] = {}
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            infos = archive.infolist()
-            need(sum(each.file_size for each in infos) <= _LARGEST, f"{source}: too large")
-            for info in infos:
-                name = info.filename.removesuffix(".npy")
-                need(name != info.filename and name not in found, f"{source}: holds {name!r} twice")
-                with archive.open(info) as stream:
-                    found[name] = npy.read_array(stream, allow_pickle=False)
-                    need(not stream.read(1), f"{source}: {name!r} has more than its array")
-    except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise Rejected(f"{source}: is damaged: {error}") from None
-    return found
 
 
 def _whole(found: dict[str, NDArray[Any]], name: str, source: str) -> NDArray[np.int32]:
@@ -180,77 +183,14 @@ def _from_csv(content: bytes, source: str) -> Ballots:
     return Ballots(votes, truth, labels, source=source)
 
 
-def _origin(raw: NDArray[Any], source: str) -> Origin:
-    """Read the manifest, JSON in bytes: no field twice, none unknown, each of its type."""
-    need(raw.dtype == np.uint8 and raw.ndim == 1, f"{source}: its manifest is not text")
+def _origin(text: bytes) -> Origin:
+    """Read a manifest: no field twice, none unknown, each of its type."""
     try:
-        held = json.loads(raw.tobytes().decode(), object_pairs_hook=_once)
-        need(isinstance(held, dict) and set(held) == {"version", "origin"}, "no manifest")
-        need(type(held["version"]) is int and held["version"] == 1, "another version")
-        origin: dict[str, Any] = held["origin"]
-        need(isinstance(origin, dict) and set(origin) <= set(_FIELDS), "unknown fields")
-        for name, value in origin.items():
-            need(_FIELDS[name](value), f"{name!r} is wrong")
-    except (ValueError, RecursionError, Rejected) as error:
-        raise Rejected(f"{source}: the manifest is damaged: {error}") from None
-    known = {each.name: origin[each.name] for each in fields(Origin) if each.name in origin}
-    for name in known.keys() & {"offsets", "families", "label_names"}:
-        known[name] = tuple(known[name])
-    if "assumptions" in known:
-        known["assumptions"] = tuple(Assumption(**each) for each in known["assumptions"])
-    return Origin(**known)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    need(len({name for name, _ in pairs}) == len(pairs), "a field stands twice")
-    return dict(pairs)
-
-
-def _one_of(*words: str) -> Any:
-    return lambda value: value is None or (isinstance(value, str) and value in words)
-
-
-def _list_of(fits: Any) -> Any:
-    return lambda value: isinstance(value, list) and all(map(fits, value))
-
-
-def _is_assumption(value: Any) -> bool:
-    texts = isinstance(value, dict) and set(value) == {"text", "checked"}
-    return texts and _is_line(value["text"]) and isinstance(value["checked"], bool)
-
-
-def _is_whole(value: Any) -> bool:
-    return type(value) is int
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_line(value: Any) -> bool:
-    return isinstance(value, str) and value.isprintable()
-
-
-def _is_flag(value: Any) -> bool:
-    return value is None or isinstance(value, bool)
-
-
-_FIELDS: dict[str, Any] = {
-    "method": _one_of("dpa", "ss_dpa", "finite_aggregation", "hash_bagging"),
-    "hash_reads_label": _is_flag,
-    "distinct_samples": _is_flag,
-    "offsets": _list_of(_is_whole),
-    "families": _list_of(_is_whole),
-    "sizes": _list_of(_is_whole),
-    "learner": _is_text,
-    "seed": lambda value: value is None or _is_whole(value),
-    "data_sha256": _is_text,
-    "label_names": _list_of(_is_text),
-    "hash": _is_text,
-    "undefended_right": lambda value: value is None or _is_whole(value),
-    "versions": _list_of(_is_text),
-    "notes": _list_of(_is_text),
-    "assumptions": _list_of(_is_assumption),
-    "thresholds_against": _one_of(*_KINDS),
-    "thresholds_exact_to": lambda value: value is None or _is_whole(value),
-}
+        found = decode(text, _Manifest)
+    except ValueError as error:
+        raise ValueError(f"the manifest: {error}") from None
+    if found.version != 1:
+        raise ValueError("the manifest has another version")
+    if not all(each.text.isprintable() for each in found.origin.assumptions):
+        raise ValueError("the manifest has an assumption that is not a line")
+    return found.origin

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .numbers import Floats, Rejected
+from .numbers import Floats, need
 
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -19,28 +19,24 @@ _ROWS = 8
 """Tables with more rows are printed as a digest."""
 
 
-class ChoicesLike(Protocol):
+@dataclass(frozen=True)
+class ChoicesPart:
     """Features that jointly take one of the listed rows, as a claim states them."""
 
-    @property
-    def columns(self) -> Sequence[int]: ...  # noqa: D102
-    @property
-    def values(self) -> Sequence[Sequence[float]]: ...  # noqa: D102
+    columns: tuple[int, ...]
+    values: tuple[tuple[float, ...], ...]
 
 
-class BoxLike(Protocol):
+@dataclass(frozen=True)
+class BoxPart:
     """A set of inputs, as a claim states it."""
 
-    @property
-    def lower(self) -> Sequence[float]: ...  # noqa: D102
-    @property
-    def upper(self) -> Sequence[float]: ...  # noqa: D102
-    @property
-    def choices(self) -> Sequence[ChoicesLike]: ...  # noqa: D102
+    lower: tuple[float, ...]
+    upper: tuple[float, ...]
+    choices: tuple[ChoicesPart, ...] = ()
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
+class Table(NamedTuple):
     """Features that jointly take one of the listed rows."""
 
     columns: NDArray[np.int64]  # shape (g,)
@@ -85,41 +81,41 @@ class Inputs:
             yield str(table)
 
 
-def read_box(part: BoxLike, width: int, reader: str, *, single: bool = True) -> Inputs:
+def read_box(part: BoxPart, width: int, reader: str, *, single: bool = True) -> Inputs:
     """Return the set of inputs stated in a certificate."""
     lower, upper = np.asarray(part.lower, np.float64), np.asarray(part.upper, np.float64)
-    if lower.shape != (width,) or upper.shape != (width,):
-        raise Rejected(f"the box does not have the {width} features that {reader} reads")
-    if not ((np.abs(lower) <= _LARGEST) & (np.abs(upper) <= _LARGEST) & (lower <= upper)).all():
-        raise Rejected("the box is empty, or not finite in float32")
+    fits = lower.shape == upper.shape == (width,)
+    need(fits, f"the box does not have the {width} features that {reader} reads")
+    finite = (np.abs(lower) <= _LARGEST) & (np.abs(upper) <= _LARGEST)
+    need(finite & (lower <= upper), "the box is empty, or not finite in float32")
     tables = tuple(_table(each, width, single) for each in part.choices)
     for table in tables:
-        inside = (table.values >= lower[table.columns]) & (table.values <= upper[table.columns])
-        if not inside.all():
-            # No listed row is in the box, so the claim would be about no point.
-            row = int(np.argmin(inside.all(axis=1)))
-            raise Rejected(
-                f"the box lists a row that lies outside it: {table.values[row].tolist()} of "
-                f"features {table.columns.tolist()}"
-            )
-    columns = np.concatenate([np.zeros(0, np.int64), *(table.columns for table in tables)])
-    if len(np.unique(columns)) < len(columns):
-        raise Rejected("the box lists the values of a feature more than once")
+        at, rows = table.columns, table.values
+        # With no listed row in the box, the claim would be about no point.
+        inside = ((rows >= lower[at]) & (rows <= upper[at])).all(axis=1)
+        outside = rows[np.argmin(inside)].tolist()
+        need(
+            inside,
+            f"the box lists a row that lies outside it: {outside} of features {at.tolist()}",
+        )
+    columns = [column for table in tables for column in table.columns.tolist()]
+    once = len(set(columns)) == len(columns)
+    need(once, "the box lists the values of a feature more than once")
     return Inputs(lower, upper, tables)
 
 
-def _table(part: ChoicesLike, width: int, single: bool) -> Table:
-    if not part.columns or not all(0 <= column < width for column in part.columns):
-        raise Rejected("the box lists values of features that do not exist")
-    if not part.values or any(len(row) != len(part.columns) for row in part.values):
-        raise Rejected(
-            "the box lists no values, or rows whose length differs from their number of features"
-        )
+def _table(part: ChoicesPart, width: int, single: bool) -> Table:
+    there = len(part.columns) > 0 and all(0 <= column < width for column in part.columns)
+    need(there, "the box lists values of features that do not exist")
+    fits = len(part.values) > 0 and all(len(row) == len(part.columns) for row in part.values)
+    need(
+        fits, "the box lists no values, or rows whose length differs from their number of features"
+    )
     values = np.asarray(part.values, np.float64)
     # Networks read no other numbers, nor NaN and infinity.
-    other = single and (values.astype(np.float32) != values).any()
-    if not (np.abs(values) <= _LARGEST).all() or other:
-        raise Rejected("the box lists a number that float32 cannot represent")
+    read = not single or np.array_equal(values.astype(np.float32), values)
+    fine = read and np.all(np.abs(values) <= _LARGEST)
+    need(fine, "the box lists a number that float32 cannot represent")
     return Table(np.asarray(part.columns, np.int64), values)
 
 

@@ -171,7 +171,7 @@ def largest_fall(
     for begin, end in family.blocks():
         apart = np.zeros((end - begin, family.model.design.width))
         for part, budget, _, folded in _parts(family, budgets, score):
-            apart += _apart(part, budget, folded, begin, end)
+            apart += part.moves(begin, end, budget.b) @ folded.T
         found = region.largest(-apart) + region.error(np.abs(apart))
         alone[begin:end] = np.maximum(found + gamma(8) * np.abs(found), 0.0)
     served = family.served_error(score, region.sizes, region.roundings)
@@ -183,11 +183,9 @@ def _parts(
     family: Family, budgets: tuple[Budget, ...], score: Score
 ) -> Iterator[tuple[Part, Budget, Floats, Floats]]:
     """Yield the fits that have a say, with their budgets, factors and folded R."""
-    for part, budget, factor in zip(family.parts, budgets, score.factors, strict=True):
-        if factor is not None:
-            outputs, columns = part.at.theta.shape
-            R = part.at.R.reshape(outputs, columns, -1)
-            yield part, budget, factor, np.einsum("q,qke->ke", factor, R)
+    own = [each for each, f in zip(budgets, score.factors, strict=True) if f is not None]
+    for budget, (part, factor, folded) in zip(own, family.folds(score), strict=True):
+        yield part, budget, factor, folded
 
 
 def check_change(
@@ -221,26 +219,8 @@ def scores_of(family: Family, label: int | None) -> list[Score]:
     return [family.margin(label, rival) for rival in range(labels) if rival != label]
 
 
-def _apart(part: Part, budget: Budget, folded: Floats, begin: int, end: int) -> Floats:
-    problem = part.problem
-    starts = problem.starts[begin : end + 1]
-    rows = problem.rows(int(starts[0]), int(starts[-1]))
-    b = budget.b[starts[0] : starts[-1]]
-    flat = (b[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
-    if not problem.single:
-        flat = np.add.reduceat(flat, starts[:-1] - starts[0], axis=0)
-    return np.asarray((flat @ part.at.R) @ folded.T)
-
-
 def _rounding(part: Part, budget: Budget, region: Region, factor: Floats) -> float:
-    at, problem = part.at, part.problem
-    norms = lengths(at.R).reshape(at.theta.shape)
-    near = float(no_less((norms * at.sizes).sum(axis=1)).max())
-    wide = float(no_less((np.abs(factor) * no_less((norms * region.sizes).sum(axis=1))).sum()))
-    most, longest = np.abs(budget.b).sum(axis=1), 1
-    if not problem.single:
-        most = np.add.reduceat(most, problem.starts[:-1])
-        longest = int(np.diff(problem.starts).max())
-    lost = gamma(3 * at.R.shape[0] + longest + 8) * _most(no_less(most), budget.count) * near * wide
+    lost = _most(part.sum_errors(budget.b), budget.count)
     drift = budget.radius + _most(budget.step, budget.count)
-    return float(no_less(lost + gamma(region.roundings) * drift * wide))
+    wide = part.width(factor, region.sizes)
+    return float(no_less((lost + gamma(region.roundings) * drift) * wide))

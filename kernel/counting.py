@@ -227,7 +227,8 @@ def settle(stake: Stake, node: Node) -> tuple[Node, Gains, Counts]:
     A point is lost for all attacks of the node once all demands of a pair are met, and a pair is
     lost for none if one of its demands is out of reach. Least costs are 0 where choices cost 1.
     """
-    node = replace(node, free=node.free[_affordable(stake, node)])
+    paid = stake.cost[node.free] <= node.left[stake.family[node.free]]
+    node = replace(node, free=node.free[paid])
     met = node.needs <= 0
     first = starts(stake.pairs[node.rows])
     if met.any():
@@ -245,11 +246,6 @@ def settle(stake: Stake, node: Node) -> tuple[Node, Gains, Counts]:
         alive = np.isin(stake.pairs[node.rows], stake.pairs[node.rows[~alive]], invert=True)
         node, gains, least = node.keep(alive), gains[:, alive], least[alive]
     return node, gains, least
-
-
-def _affordable(stake: Stake, node: Node) -> Flags:
-    flags: Flags = stake.cost[node.free] <= node.left[stake.family[node.free]]
-    return flags
 
 
 def least_costs(stake: Stake, node: Node, gains: Gains) -> Counts:

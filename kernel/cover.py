@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,12 +63,8 @@ class Asked:
     members: list[Integers]
 
 
-class Errors(Protocol):
-    """What float32 evaluation may add to the rows of a case."""
-
-    def over(self, asked: Asked) -> Floats:
-        """Return errors of each node's rows, shape (n, rows); infinite where they are not known."""
-        ...
+Errors = Callable[[Asked], Floats]
+"""Return what float32 evaluation may add to each node's rows, shape (n, rows), or infinity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -570,13 +566,8 @@ class Walk:
         self, nodes: Nodes, case: Integers, at: Integers, value: Floats, slopes: Floats
     ) -> list[_Entry]:
         """Ask where to split leaves that are not bounded yet; both halves are leaves again."""
-        told = {
-            "lower": nodes.lower[at],
-            "upper": nodes.upper[at],
-            "slopes": slopes,
-            "value": value,
-        }
-        answer = question(self._ask, "split", {**told, "nodes": nodes.names[at]})
+        told = {"lower": nodes.lower[at], "upper": nodes.upper[at], "nodes": nodes.names[at]}
+        answer = question(self._ask, "split", {**told, "slopes": slopes, "value": value})
         if "index" not in answer:
             raise Rejected(
                 f"node {nodes.names[at[0]]} is bounded by {value[0]:.9g}, not by the claimed "
@@ -597,7 +588,7 @@ class Walk:
         """Bound evaluation errors again in some nodes, for what starts from them."""
         if len(at):
             members = [self.tree.set_of(int(name)) for name in nodes.names[at]]
-            found = self.space.errors.over(
+            found = self.space.errors(
                 Asked(nodes.lower[at], nodes.upper[at], nodes.state[at], case[at], members)
             )
             width = found.shape[1]

@@ -384,10 +384,3 @@ def leaks(
     size = np.abs(told) + t[:, None] * (np.abs(own) + np.abs(apart))
     found = found + region.error(size) + t * (level + slack)
     return found + gamma(8) * (np.abs(found) + t * (abs(level) + slack))
-
-
-def shifts(region: Region, apart: Floats, slack: Floats) -> tuple[Floats, Floats]:
-    """Bound the least and the greatest a member's score minus N's may be, shape (m,) each."""
-    error = region.error(np.abs(apart)) + slack
-    high, low = region.largest(apart) + error, -region.largest(-apart) - error
-    return low - gamma(8) * np.abs(low), high + gamma(8) * np.abs(high)

@@ -306,11 +306,11 @@ def check_leaks(
     slopes = Whole(rest.n[:, None] * own.n[None], rest.e + own.e).plus(
         Whole(factor.n[:, None] * apart.n, factor.e + apart.e), -1
     )
-    low, high = _align(Whole.of(region.lower), Whole.of(region.upper))
+    ends = Whole.of(np.stack([region.lower, region.upper]))
     last = design.width - (design.constant != 0)
     V = Whole(slopes.n[:, :last], slopes.e)
-    power = Fraction(2) ** (V.e + low.e)
-    best = np.maximum(V.n * low.n, V.n * high.n)
+    power = Fraction(2) ** (V.e + ends.e)
+    best = np.maximum(V.n * ends.n[0], V.n * ends.n[1])
     most = [sum(row) * power for row in best.tolist()]
     for each in region.listed:
         products = Whole(V.n[:, each.at], V.e) @ Whole.of(np.ascontiguousarray(each.rows.T))
@@ -336,19 +336,13 @@ def check_leaks(
         need(bound <= Fraction(upper), f"label {label}: unit {i} is not bounded by {upper}")
 
 
-def _align(low: Whole, high: Whole) -> tuple[Whole, Whole]:
-    """Return two arrays with one exponent."""
-    e = min(low.e, high.e)
-    return Whole(low.n * 2 ** (low.e - e), e), Whole(high.n * 2 ** (high.e - e), e)
-
-
 def _reach(region: Region, R: Whole) -> Fraction:
     """Bound |R' x| over a region, as `Region.reach` does."""
     design = region.design
     last = design.width - (design.constant != 0)
     rows = Whole(R.n[:last], R.e)
-    low, high = _align(Whole.of(region.lower), Whole.of(region.upper))
-    middle, half = Whole(low.n + high.n, low.e - 1), Whole(high.n - low.n, low.e - 1)
+    (low, high), e = Whole.of(np.stack([region.lower, region.upper]))
+    middle, half = Whole(low + high, e - 1), Whole(high - low, e - 1)
     centre = middle @ rows
     if design.constant != 0:
         centre = centre.plus(Whole(R.n[-1], R.e).times(Whole.of(np.array(design.constant))))

@@ -10,15 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .design import Region, leaks, shifts
+from .design import Region, leaks
 from .linear import Curvature, Members, Problem, measure, members, survey
 from .model import LinearModel
 from .numbers import Floats, gamma, lengths, need, no_less
 
 Integers = NDArray[np.int64]
-
-_NUMBERS = 2**21
-"""Numbers of a block of members."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,18 +31,25 @@ class Part:
         """At least the norms of R's rows, shape (outputs, columns)."""
         return lengths(self.at.R).reshape(self.at.theta.shape)
 
+    def sum_errors(self, b: Floats) -> Floats:
+        """Return what rounding changes in K sum b_j x_j, relative to norms times sizes, by unit."""
+        starts = self.problem.starts
+        near = float(no_less((self.norms * self.at.sizes).sum(axis=1)).max())
+        most, longest = np.add.reduceat(np.abs(b).sum(axis=1), starts[:-1]), np.diff(starts).max()
+        count = 3 * self.at.R.shape[0] + int(longest) + 8
+        return np.asarray(no_less(gamma(count) * no_less(most) * near))
+
     @cached_property
     def centre_errors(self) -> Floats:
         """What rounding changes in a closed centre, relative to norms times sizes, by unit."""
-        starts, known = self.problem.starts, self.members
-        near = float(no_less((self.norms * self.at.sizes).sum(axis=1)).max())
-        most, longest = np.abs(known.b).sum(axis=1), 1
-        if not self.problem.single:
-            most = np.add.reduceat(most, starts[:-1])
-            longest = int(np.diff(starts).max())
-        found = gamma(3 * self.at.R.shape[0] + longest + 8) * no_less(most) * near
-        found[known.measured] = 0.0
-        return np.asarray(no_less(found))
+        found = self.sum_errors(self.members.b)
+        found[self.members.measured] = 0.0
+        return found
+
+    def width(self, factor: Floats, sizes: Floats) -> float:
+        """Bound norms times sizes of design columns, for outputs that count by factors."""
+        across = no_less((self.norms * sizes).sum(axis=1))
+        return float(no_less((np.abs(factor) * across).sum()))
 
     @cached_property
     def distances(self) -> Floats:
@@ -55,14 +59,15 @@ class Part:
         step[known.measured] = 0.0
         return step + np.where(np.isfinite(known.radius), known.radius, 0.0)
 
-    def moves(self, first: int, last: int) -> Floats:
+    def moves(self, first: int, last: int, b: Floats | None = None) -> Floats:
         """Return how units move the fit, in the coordinates of R, shape (units, parameters).
 
-        Of measured units it is 0.
+        By b of the members, shape (rows, outputs), unless another is given; that of measured units
+        is 0.
         """
         starts = self.problem.starts[first : last + 1]
         rows = self.problem.rows(int(starts[0]), int(starts[-1]))
-        b = self.members.b[starts[0] : starts[-1]]
+        b = (self.members.b if b is None else b)[starts[0] : starts[-1]]
         flat = (b[:, :, None] * rows[:, None, :]).reshape(len(rows), -1)
         if not self.problem.single:
             flat = np.add.reduceat(flat, starts[:-1] - starts[0], axis=0)
@@ -195,8 +200,7 @@ class Family:
         served = gamma(count)
         for (part, factor, _), far in zip(self.folds(score), reach, strict=True):
             known, theta = part.members, part.at.theta
-            across = no_less((part.norms * sizes).sum(axis=1))
-            wide = float(no_less((np.abs(factor) * across).sum()))
+            wide = part.width(factor, sizes)
             total += known.radius[units] * far
             total += (part.centre_errors[units] + served * part.distances[units]) * wide
             measured, places = part.places(units)
@@ -267,20 +271,15 @@ class Family:
         self, region: Region, score: Score, apart: Floats, slack: Floats
     ) -> tuple[Floats, Floats]:
         """Bound the change of a served score by members that are told by `apart`."""
-        low, high = shifts(region, apart, slack)
+        error = region.error(np.abs(apart)) + slack
+        high, low = region.largest(apart) + error, -region.largest(-apart) - error
         served = self.served_error(score, region.sizes, region.roundings)
-        return low - served, high + served
+        return low - gamma(8) * np.abs(low) - served, high + gamma(8) * np.abs(high) + served
 
     def blocks(self) -> Iterator[tuple[int, int]]:
-        """Yield ranges of units whose centres fit into memory together."""
-        starts = self.parts[0].problem.starts
+        """Return ranges of units whose centres fit into memory together."""
         width = self.model.design.width * max(each.problem.outputs for each in self.parts)
-        most, first = max(16, _NUMBERS // width), 0
-        while first < len(self):
-            last = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
-            last = min(max(last, first + 1), len(self))
-            yield first, last
-            first = last
+        return self.parts[0].problem.unit_blocks(2 * width)
 
 
 def prove_members(model: LinearModel, hints: Sequence[Hints]) -> Family:

@@ -149,6 +149,8 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[Any]:
                 raise ChangedError(f"{info.filename} is shorter than its header states")
     with archive.open(info) as stream:
         array: NDArray[Any] = npy.read_array(stream, allow_pickle=False)
+        if stream.read(1):
+            raise ValueError(f"{info.filename} is longer than its header states")
         return array
 
 

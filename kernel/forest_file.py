@@ -7,30 +7,23 @@ import io
 import itertools
 import math
 import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from .files import bytes_of, read_archive, refuse_damage
 from .numbers import Floats, Rejected, need
-from .records import parse
+from .records import decode
 
 Array = NDArray[Any]
 
 LARGEST = 2.0**1000
 _MOST = 2**31 - 1
-_DAMAGED = (
-    ValueError, OSError, EOFError, NotImplementedError, OverflowError, RuntimeError, TypeError,
-    SyntaxError, MemoryError, KeyError, zlib.error, zipfile.BadZipFile,
-)  # fmt: skip
-_UNPACKED, _TIMES = 2**28, 64
-"""Most bytes that a file may unpack to, or so many times its size."""
 
 
 @dataclass(frozen=True)
@@ -152,40 +145,45 @@ def read_forest(path: Path, sha256: str) -> Exact | Answering:
     content = path.read_bytes()
     need(hashlib.sha256(content).hexdigest() == sha256, "it has another SHA-256")
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = archive.namelist()
-            need(len(set(names)) == len(names), "it holds an array twice")
-            exact = "manifest.json" in names
-            wanted = [*_STORED, *_GROUPED] if exact else ["classes", *_ANSWERS]
-            here = [name for name in wanted if f"{name}.npy" in names]
-            size = sum(archive.getinfo(f"{name}.npy").file_size for name in here)
-            need(size <= max(_UNPACKED, _TIMES * len(content)), "it unpacks to too much")
-            arrays = {name: _array(archive, name) for name in here}
+        with refuse_damage(), zipfile.ZipFile(io.BytesIO(content)) as archive:
+            exact = "manifest.json" in archive.namelist()
             text = archive.read("manifest.json") if exact else b""
-    except _DAMAGED as error:
+        wanted = [*_STORED, *_GROUPED] if exact else ["classes", *_ANSWERS]
+        held = read_archive(io.BytesIO(content), only=wanted, strangers=True)
+    except (ValueError, OSError, MemoryError) as error:
         raise Rejected(f"damaged, or not a forest file: {error}") from None
+    # The digest is of the arrays in this order.
+    arrays = {name: held[name] for name in wanted if name in held}
     return _read_exact(path, text, arrays) if exact else _read_answering(path, arrays)
 
 
-def _array(archive: zipfile.ZipFile, name: str) -> Array:
-    with archive.open(f"{name}.npy") as stream:
-        found: Array = npy.read_array(stream, allow_pickle=False)
-        need(not stream.read(1), f"{name!r} is longer than its header says")
-        return found
+@dataclass(frozen=True)
+class _ExactManifest:
+    format: Literal["leaveout forest"]
+    version: int
+    settings: Settings
+    small: int
+    next_name: int
+    sizes: tuple[tuple[int, int], ...]
+    digest: str
 
 
-def _manifest(text: bytes, kinds: Mapping[str, type | tuple[type, ...]]) -> dict[str, Any]:
-    """Return a manifest with exactly the names and types given."""
+@dataclass(frozen=True)
+class _AnsweringManifest:
+    version: int
+    kind: str
+    features: int
+    rounds_inputs: bool
+
+
+_Manifest = TypeVar("_Manifest", _ExactManifest, _AnsweringManifest)
+
+
+def _manifest(text: bytes, form: type[_Manifest]) -> _Manifest:
     try:
-        found = parse(text)
+        return decode(text, form)
     except ValueError as error:
         raise Rejected(f"its manifest is damaged: {error}") from None
-    need(isinstance(found, dict) and set(found) == set(kinds), "its manifest has other names")
-    for name, kind in kinds.items():
-        allowed = kind if isinstance(kind, tuple) else (kind,)
-        need(type(found[name]) in allowed, f"its manifest has another type of {name!r}")
-    assert isinstance(found, dict)
-    return found
 
 
 def _need_types(arrays: Mapping[str, Array], types: Mapping[str, tuple[str, int]]) -> None:
@@ -211,17 +209,13 @@ def _digest(arrays: Mapping[str, Array]) -> bytes:
 
 
 def _read_exact(path: Path, text: bytes, arrays: dict[str, Array]) -> Exact:
-    part = _manifest(text, {
-        "format": str, "version": int, "settings": dict, "small": int, "next_name": int,
-        "sizes": list, "digest": str,
-    })  # fmt: skip
-    known = part["format"] == "leaveout forest" and part["version"] in (1, 2, 3)
-    need(known and part["small"] == 64, "has another format")
+    part = _manifest(text, _ExactManifest)
+    need(part.version in (1, 2, 3) and part.small == 64, "has another format")
     _need_types(arrays, _TYPES)
-    grouped = part["version"] == 3
+    grouped = part.version == 3
     there = set(_GROUPED) & set(arrays)
     need(there == (set(_GROUPED) if grouped else set()), "has groups that its version has not")
-    need(_digest(arrays).hex() == part["digest"], "its arrays do not match its manifest")
+    need(_digest(arrays).hex() == part.digest, "its arrays do not match its manifest")
     names, X, y, classes = (arrays[name] for name in ("names", "X", "y", "classes"))
     need(len(names) == len(X) == len(y) > 0 and X.shape[1] > 0, "has no rows, or not their names")
     need((names[1:] > names[:-1]).all() and names[0] >= 0, "has row names that do not ascend")
@@ -235,23 +229,16 @@ def _read_exact(path: Path, text: bytes, arrays: dict[str, Array]) -> Exact:
         need(cells != "", "does not say of each row which group it leaves with")
     X = X + 0.0
     X[np.isnan(X)] = -np.inf
-    settings = _settings(part["settings"], X.shape[1])
+    _check_settings(part.settings, X.shape[1])
     return Exact(
-        path, settings, classes, names, np.ascontiguousarray(X), y,
-        _trees(arrays, part["sizes"], settings.trees),
+        path, part.settings, classes, names, np.ascontiguousarray(X), y,
+        _trees(arrays, part.sizes, part.settings.trees),
         *((str(arrays["group_column"][0]), arrays["group"]) if grouped else ()),
     )  # fmt: skip
 
 
-def _settings(held: dict[str, Any], attributes: int) -> Settings:
-    names = [each.name for each in fields(Settings)]
-    need(set(held) | {"share"} == set(names), "has other settings")
-    number, text = (int, float), "criterion"
-    for name, value in held.items():
-        right = type(value) in number if name == "share" else type(value) is int
-        right = value in ("gini", "entropy") if name == text else right
-        need(right or (name == "depth" and value is None), f"has an invalid setting {name!r}")
-    found = Settings(**held)
+def _check_settings(found: Settings, attributes: int) -> None:
+    need(found.criterion in ("gini", "entropy"), "has an invalid setting 'criterion'")
     for value, least, most in (
         (found.trees, 1, _MOST), (found.thresholds, 1, _MOST), (found.attributes, 1, attributes),
         (found.random_depth, 0, _MOST), (found.least, 2, _MOST), (found.seed, 0, 2**63 - 1),
@@ -259,16 +246,13 @@ def _settings(held: dict[str, Any], attributes: int) -> Settings:
     ):  # fmt: skip
         need(least <= value <= most, "has an invalid setting")
     need(0.0 < found.share <= 1.0, "has an invalid share")
-    return found
 
 
-def _trees(arrays: Mapping[str, Array], sizes: list[Any], count: int) -> tuple[Tree, ...]:
+def _trees(
+    arrays: Mapping[str, Array], sizes: tuple[tuple[int, int], ...], count: int
+) -> tuple[Tree, ...]:
     """Divide the arrays into trees, which are compared later but never walked unchecked."""
-    whole = all(
-        type(each) is list and len(each) == 2 and all(type(n) is int for n in each)
-        for each in sizes
-    )
-    need(whole and len(sizes) == count, "its manifest does not divide the arrays into trees")
+    need(len(sizes) == count, "its manifest does not divide the arrays into trees")
     need(all(n >= 1 and c >= 0 for n, c in sizes), "it has a tree without nodes")
     nodes, cached = ([0, *itertools.accumulate(each[i] for each in sizes)] for i in range(2))
     ends = {name: nodes if name in _NODES else cached for name in PARTS if name != "rows"}
@@ -285,17 +269,15 @@ def _trees(arrays: Mapping[str, Array], sizes: list[Any], count: int) -> tuple[T
 
 def _read_answering(path: Path, arrays: dict[str, Array]) -> Answering:
     _need_types(arrays, _ANSWERS)
-    part = _manifest(arrays["manifest"].tobytes(), {
-        "version": int, "kind": str, "features": int, "rounds_inputs": bool,
-    })  # fmt: skip
-    need(part["version"] == 1 and 1 <= part["features"] <= _MOST, "has another format")
+    part = _manifest(bytes_of(arrays["manifest"]), _AnsweringManifest)
+    need(part.version == 1 and 1 <= part.features <= _MOST, "has another format")
     sizes = arrays["sizes"].tolist()
     roots = np.array([0, *itertools.accumulate(sizes)], np.int64)
     same = {len(arrays[name]) for name in ("feature", "threshold", "left", "right", "shares")}
     fits = len(sizes) > 0 and min(sizes) >= 1 and same == {int(roots[-1])}
     need(fits, "its arrays do not divide into trees")
     forest = Answering(
-        path, arrays["classes"], part["features"], part["rounds_inputs"], arrays["feature"],
+        path, arrays["classes"], part.features, part.rounds_inputs, arrays["feature"],
         arrays["left"], arrays["right"], arrays["threshold"], arrays["shares"], roots,
     )  # fmt: skip
     need(forest.shares.shape[1] == len(forest.labels), "does not have one share per label")

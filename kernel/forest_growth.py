@@ -72,8 +72,7 @@ def grow(
     values: list[Floats] = []
     offset, level, levels = 0, 0, [0]
     while len(sets.key) or len(out):
-        made = Decision(data, level, sets, out, listing)
-        found, count = made.splits(), len(sets.key)
+        found, count = Decision(data, level, sets, out, listing), len(sets.key)
         rows, of, start, columns = sets.rows, sets.of, sets.start, data.columns
         goes = columns[found.feature[of], rows] > found.threshold[of]  # to the right
         inner = found.feature >= 0
@@ -127,10 +126,10 @@ def grow(
         if listing:
             lists[0].append(offset + of[~inner[of]])
             lists[1].append(rows[~inner[of]])
-            for node, *rest in made.considered:
+            for node, *rest in found.considered:
                 for to_list, part in zip(lists[2:], (offset + node, *rest), strict=True):
                     to_list.append(part)
-            values += made.values
+            values += found.values
         out = moved[out[on]]
         key = mix(sets.key[parents] + _SIDES[sides])
         sets = Sets(rows[source[order]], target[order], key)

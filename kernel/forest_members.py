@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from . import boxes
 from .deletion import first_apart
 from .forest_file import Answering, Exact, shares, walked_trees
 from .forest_growth import Nodes, grow, ranks, sets_of_trees, train
@@ -25,12 +26,8 @@ _AT_ONCE, _MOST_ROWS = 2**19, 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class Inputs:
-    """The points of a box, some of whose features jointly take one of the listed rows."""
-
-    lower: Floats  # shape (features,)
-    upper: Floats  # shape (features,)
-    tables: tuple[tuple[Ints, Floats], ...] = ()  # features, and their rows
+class Inputs(boxes.Inputs):
+    """A set of inputs, to which boxes that trees make are narrowed."""
 
     def __post_init__(self) -> None:
         need(self.lower.shape == self.upper.shape and self.lower.ndim == 1, "a set of inputs")

@@ -138,15 +138,6 @@ class Sets:
 
 
 @dataclass(frozen=True, eq=False)
-class Splits:
-    """The split of each set, then of each set without one of its rows; feature -1 is a leaf."""
-
-    feature: Ints
-    threshold: Floats
-    counts: Ints  # shape (splits, labels)
-
-
-@dataclass(frozen=True, eq=False)
 class _Groups:
     """Equal values of an attribute in some sets, ascending, and the gaps above each."""
 
@@ -201,7 +192,7 @@ def _first_gaps(groups: _Groups, most: int) -> Ints:
 
 
 class Decision:
-    """The splits of sets of rows, and of sets without one row each."""
+    """The split of each set of rows, then of each set without one row; feature -1 is a leaf."""
 
     def __init__(self, data: Data, level: int, sets: Sets, out: Ints, listing: bool) -> None:
         self.data, self.sets, self.listing = data, sets, listing
@@ -233,10 +224,6 @@ class Decision:
             attribute, own = order[used, j], keys[used, order[used, j]]
             groups = _groups(data, sets, used, attribute, own)
             seen[asked] += self._consider(asked, number, attribute, own, groups, random, j)
-
-    def splits(self) -> Splits:
-        """Return what was decided."""
-        return Splits(self.feature, self.threshold, self.counts)
 
     def _attributes(self) -> tuple[Ints, Ints, Bits]:
         """Return attributes by priority, those that vary first; how many do; and priorities."""

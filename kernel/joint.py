@@ -9,26 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Protocol
 
 import numpy as np
 
-from .float32 import Program
+from .members import TOGETHER, Members
 from .networks import Integers, Layer
 from .numbers import Floats
-
-TOGETHER = 64
-"""Networks read at once."""
-
-
-class Members(Protocol):
-    """Networks of one architecture, as programs."""
-
-    def __len__(self) -> int: ...
-
-    def take(self, members: Integers, /) -> Program:
-        """Return some of them."""
-        ...
 
 
 @dataclass(frozen=True)

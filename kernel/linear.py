@@ -45,21 +45,15 @@ class Loss(NamedTuple):
 def loss(kind: str, scores: Floats, target: Floats, weights: Floats, off: float) -> Loss:
     """Return the loss's derivatives at scores known up to ``off``, shape (rows, outputs)."""
     need(0.0 <= off < _FAR, "the fitted scores are too large for float64")
-    none = np.empty(0)
-    relative = 4.0 * EXP + 4.0 * off
+    relative, gap, score = 4.0 * EXP + 4.0 * off, np.empty(0), scores[:, 0]
     if kind == "softmax":
         scaled = np.exp(scores - scores.max(axis=1, keepdims=True))
-        share = scaled / scaled.sum(axis=1, keepdims=True)
+        curve = scaled / scaled.sum(axis=1, keepdims=True)
         relative += gamma(scores.shape[1] + 4)
-        slope = share.copy()
+        slope = curve.copy()
         slope[np.arange(len(slope)), target.astype(np.int64)] -= 1.0
         lost = np.full(len(slope), relative + 4.0 * UNIT)
-        return Loss(
-            slope * weights[:, None], share * weights[:, None], no_less(lost * weights),
-            relative + 2.0 * UNIT, none,
-        )  # fmt: skip
-    score, w = scores[:, 0], weights
-    if kind == "logistic":
+    elif kind == "logistic":
         sign = np.where(target > 0, -1.0, 1.0)
         with np.errstate(over="ignore"):
             wrong, right = 1.0 / (1.0 + np.exp(-sign * score)), 1.0 / (1.0 + np.exp(sign * score))
@@ -76,14 +70,14 @@ def loss(kind: str, scores: Floats, target: Floats, weights: Floats, off: float)
     else:
         need(kind == "hinge", f"no such loss: {kind}")
         sign = np.where(target > 0, 1.0, -1.0)
-        short = 1.0 - sign * score
+        short, rounding = 1.0 - sign * score, 4.0 * UNIT * (1.0 + np.abs(score))
         slope, curve = -2.0 * sign * np.maximum(short, 0.0), np.where(short > 0, 2.0, 0.0)
-        lost = 2.0 * off + 4.0 * UNIT * (1.0 + np.abs(score))
-        gap = no_more(np.maximum(np.abs(short) - off - 4.0 * UNIT * (1.0 + np.abs(score)), 0.0))
-        return Loss((slope * w)[:, None], (curve * w)[:, None], no_less(lost * w), UNIT * 4, gap)
+        lost, relative = 2.0 * off + rounding, 2.0 * UNIT
+        gap = no_more(np.maximum(np.abs(short) - off - rounding, 0.0))
+    w = weights[:, None]
     return Loss(
-        (slope * w)[:, None], (curve * w)[:, None], no_less(lost * w + TINY),
-        relative + 2.0 * UNIT, none,
+        slope.reshape(scores.shape) * w, curve.reshape(scores.shape) * w,
+        no_less(lost * weights + TINY), relative + 2.0 * UNIT, gap,
     )  # fmt: skip
 
 
@@ -137,6 +131,15 @@ class Problem:
             need(rows.shape == (last - first, len(self.penalty)), "the design's shape")
             need(np.isfinite(rows), "a design value is no number")
             yield first, last, rows
+
+    def unit_blocks(self, width: int) -> Iterator[tuple[int, int]]:
+        """Yield ranges of units, each as many as a memory of some numbers a row holds, or one."""
+        starts, first, most = self.starts, 0, max(16, _NUMBERS // width)
+        while first < len(starts) - 1:
+            last = int(np.searchsorted(starts, starts[first] + most, side="right")) - 1
+            last = max(last, first + 1)
+            yield first, last
+            first = last
 
     def penalty_slope(self, t: Floats) -> Floats:
         """Return the penalty's gradient at parameters, shape (..., outputs, columns)."""
@@ -217,8 +220,7 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
     Rejected
         If the numbers of the problem are not what they must be, or too large to tell anything.
     """
-    outputs, width = problem.outputs, R.shape[1]
-    columns = len(problem.penalty)
+    outputs, columns, width = problem.outputs, len(problem.penalty), R.shape[1]
     need(theta.shape == (outputs, columns) and R.shape == (outputs * columns,) * 2, "shapes")
     need(np.isfinite(theta).all() and np.isfinite(R).all(), "a coefficient is no number")
     count, softmax = len(problem.target), problem.kind == "softmax"
@@ -257,8 +259,8 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
         relative, blocks = each.relative, blocks + 1
         block = max(block, (last - first) * outputs)
     sums = gamma(block + blocks + 8)
-    norms = np.sqrt(no_less(np.maximum(np.einsum("iqq->iq", gram), 0.0)) * (1 + gamma(width + 2)))
-    norms = no_less(norms)
+    squares = no_less(np.maximum(np.einsum("iqq->iq", gram), 0.0)) * (1 + gamma(width + 2))
+    norms = no_less(np.sqrt(squares))
     # The rows' part of the curvature and the penalty's, each with what rounding may hide.
     total = float(no_less((curve * norms**2).sum()) * (1.0 + sums))
     mass = float(no_less((curve * norms).sum()) * (1.0 + sums))
@@ -283,8 +285,7 @@ def survey(problem: Problem, theta: Floats, R: Floats) -> Curvature:
         * float(no_less((problem.penalty_slope(np.abs(theta)).reshape(-1) * lengths(R)).sum()))
     )
     residue = float(lengths(gradient) + no_less(missing * (1.0 + sums)))
-    spread = float(_spreads(gram, width).max())
-    spread = float(no_less(spread + twice * slip))
+    spread = float(no_less(_spreads(gram, width).max() + twice * slip))
     wide = no_less(spectral(fourth)) + no_less(hidden * 4.0 * spread**2)
     wide = float(no_less(np.sqrt(no_less(wide))))
     need(np.isfinite([eta, residue, spread, slip, total]), "the problem is beyond float64")
@@ -317,7 +318,6 @@ def members(problem: Problem, at: Curvature, tolerance: float = 0.0) -> Members:
 
     Parameters
     ----------
-    problem : Problem
     at : Curvature
         From `survey`.
     tolerance : float
@@ -350,7 +350,7 @@ def weakest(
         At least the points' distances from ``theta``.
     """
     if problem.kind == "hinge":
-        bands = _Bands.of(problem, at)
+        bands = _Bands.at_fit(problem, at)
         return bands.radius(no_less(residue + bands.pull(step)), floor, step)
     if problem.kind == "squared":
         return _quotient(residue, floor)
@@ -381,12 +381,8 @@ def _inside(residue: Floats, floor: Floats, step: Floats, fourth: float) -> Floa
 
 def fit_radius(problem: Problem, at: Curvature) -> float:
     """Bound how far the fitted coefficients are from F's minimum, in the coordinates of ``R``."""
-    residue, floor, none = np.array([at.residue]), np.array([at.floor]), np.zeros(1)
-    if problem.kind == "hinge":
-        return float(_Bands.of(problem, at).radius(residue, floor, none)[0])
-    if problem.kind == "squared":
-        return float(_quotient(residue, floor)[0])
-    return float(_ball(residue, floor, none, at.spread)[0])
+    residue, floor = np.array([at.residue]), np.array([at.floor])
+    return float(weakest(problem, at, residue, floor, np.zeros(1))[0])
 
 
 def _quotient(residue: Floats, floor: Floats) -> Floats:
@@ -400,8 +396,7 @@ def _excess(moved: Floats) -> Floats:
     s = np.minimum(moved, 700.0)
     few = s / 2.0 * (1.0 + s / 3.0 * 1.01)
     many = (np.expm1(s) - s) / np.maximum(s, 1e-2) * (1.0 + 1e-10)
-    found: Floats = np.where(moved < 1e-2, few, np.where(moved < 700.0, many, np.inf))
-    return found
+    return np.where(moved < 1e-2, few, np.where(moved < 700.0, many, np.inf))
 
 
 def _ball(residue: Floats, floor: Floats, moved: Floats, spread: float) -> Floats:
@@ -479,20 +474,14 @@ def _together(problem: Problem, at: Curvature) -> Steps:
     units, outputs, width = len(problem.starts) - 1, problem.outputs, at.R.shape[1]
     b = np.zeros((len(problem.target), outputs))
     step, left, wrong = np.zeros(units), np.full(units, np.inf), np.zeros(units)
-    most = max(16, _NUMBERS // (outputs * width))
-    unit = 0
-    while unit < units:
-        # As many whole units as a block holds, or one.
-        first = int(problem.starts[unit])
-        last = int(np.searchsorted(problem.starts, first + most, side="right")) - 1
-        last = max(last, unit + 1)
-        rows = problem.rows(first, int(problem.starts[last]))
+    for begin, end in problem.unit_blocks(outputs * width):
+        first = int(problem.starts[begin])
+        rows = problem.rows(first, int(problem.starts[end]))
         z = whiten(rows, at.R, outputs)
-        for here in range(unit, last):
+        for here in range(begin, end):
             own = slice(int(problem.starts[here]), int(problem.starts[here + 1]))
             part = z[own.start - first : own.stop - first]
             b[own], step[here], left[here], wrong[here] = _unit(problem, at, own, part)
-        unit = last
     return b, step, left, wrong
 
 
@@ -558,15 +547,19 @@ class _Bands:
     pull_: Floats  # shape (rows,): the part of their pull that does not grow with the step
 
     @staticmethod
-    def of(problem: Problem, at: Curvature) -> _Bands:
-        norm = at.norms[:, 0]
-        reach = no_more(at.gap / np.maximum(norm, TINY))
+    def of(reach: Floats, bend: Floats, pull: Floats) -> _Bands:
+        """Sort rows, each of which has a reach, a curvature and a pull."""
         order = np.argsort(reach, kind="stable")
-        twice, own = 2.0 * problem.weights[order], norm[order]
         lost = 1.0 + gamma(len(order) + 8)
-        bend = no_less(np.cumsum(twice * own**2) * lost)
-        pull = no_more(np.cumsum(twice * at.gap[order] * own) / lost)
-        return _Bands(reach[order], bend, pull)
+        bends, pulls = np.cumsum(bend[order]) * lost, np.cumsum(pull[order]) / lost
+        return _Bands(reach[order], no_less(bends), no_more(pulls))
+
+    @staticmethod
+    def at_fit(problem: Problem, at: Curvature) -> _Bands:
+        """Return the bands of steps from the fit."""
+        norm, twice = at.norms[:, 0], 2.0 * problem.weights
+        reach = no_more(at.gap / np.maximum(norm, TINY))
+        return _Bands.of(reach, twice * norm**2, twice * at.gap * norm)
 
     def pull(self, step: Floats) -> Floats:
         """Return at least the gradient that rows carried over by a step leave."""
@@ -575,18 +568,16 @@ class _Bands:
         found = np.where(some, step * self.bend[count] - self.pull_[count], 0.0)
         return np.asarray(no_less(np.maximum(found, 0.0) + 8.0 * UNIT * self.pull_[count] * some))
 
-    def bend_within(self, step: Floats) -> Floats:
-        """Return at least the curvature of the rows that a step may carry over."""
-        count = np.searchsorted(self.reach, step, side="right") - 1
-        return np.asarray(np.where(count >= 0, self.bend[count], 0.0))
-
     def radius(self, residue: Floats, floor: Floats, step: Floats) -> Floats:
         """Return a distance at which the gradient certainly points outwards."""
         found = np.full(len(residue), np.inf)
         first = _quotient(residue, floor)
         for factor in (16.0, 8.0, 4.0, 2.0, 1.5, 1.2, 1.05, 1.01, 1.0 + 1e-6):
             far = np.where(np.isfinite(first), first * factor, 0.0)
-            left = no_more(np.maximum(floor - self.bend_within(no_less(step + far)), 0.0))
+            # The curvature of the rows that such a step may carry over goes.
+            count = np.searchsorted(self.reach, no_less(step + far), side="right") - 1
+            gone = np.where(count >= 0, self.bend[count], 0.0)
+            left = no_more(np.maximum(floor - gone, 0.0))
             fine = np.isfinite(first) & (no_more(far * left) > residue)
             found = np.where(fine, no_less(far), found)
         return found
@@ -614,8 +605,7 @@ def measure(
     need(centres.shape == (len(units), *at.theta.shape), "the centres' shape")
     need(np.isfinite(centres), "a centre is no number")
     radius = known.radius.copy()
-    outputs, columns, width = problem.outputs, len(problem.penalty), at.R.shape[1]
-    together = max(1, min(256 // outputs, 4 * _NUMBERS // width**2))
+    together = max(1, min(256 // problem.outputs, 4 * _NUMBERS // at.R.shape[1] ** 2))
     for begin in range(0, len(units), together):
         chosen = slice(begin, begin + together)
         radius[units[chosen]] = _measure_radii(
@@ -623,9 +613,8 @@ def measure(
         )
     order = np.argsort(np.concatenate([known.measured, units]), kind="stable")
     b = known.b.copy()
-    for unit in units.tolist():
-        b[problem.starts[unit] : problem.starts[unit + 1]] = 0.0
-    assert width == outputs * columns
+    chosen_units = np.isin(np.arange(len(radius)), units)
+    b[np.repeat(chosen_units, np.diff(problem.starts))] = 0.0
     return Members(
         b, known.step, known.floor, known.wrong, radius,
         np.concatenate([known.measured, units])[order],
@@ -647,7 +636,7 @@ def _measure_radii(
     gone, hidden = np.zeros((count * hinge, width, width)), np.zeros(count)
     norms = whole_norms(at.norms)
     starts, ends = problem.starts[units], problem.starts[units + 1]
-    near: list[tuple[Floats, Floats]] = []
+    near: list[list[tuple[Floats, Floats]]] = [[] for _ in range(count)]
     for first, last, rows in problem.blocks(outputs * (columns + 3 * count)):
         target, weights = problem.target[first:last], problem.weights[first:last]
         scores = np.einsum("id,mqd->miq", rows, centres, optimize=True)
@@ -675,13 +664,13 @@ def _measure_radii(
                 bend = np.where(leaves, 0.0, bend * norm**2)
                 far = no_more(each.gap / np.maximum(norm, TINY))
                 kept = np.argsort(far)[:4096]
-                limit = far[kept[-1]] if len(kept) < len(far) else np.inf
-                near.append((m, far[kept], bend[kept], limit))  # type: ignore[arg-type]
+                if len(kept) < len(far):  # of those beyond nothing is known
+                    bend[kept[-1]] = np.inf
+                near[m].append((far[kept], bend[kept]))
         gradient += np.einsum("id,miq->mqd", rows, slopes, optimize=True)
         blocks, block = blocks + 1, max(block, last - first)
     sums = gamma(block + blocks + 8)
-    gradient = gradient + problem.penalty_slope(centres)
-    flat = gradient.reshape(count, -1)
+    flat = (gradient + problem.penalty_slope(centres)).reshape(count, -1)
     across = float(no_less((lengths(at.R).reshape(outputs, -1) * at.sizes).sum(axis=1)).max())
     pulled = problem.penalty_slope(np.abs(centres)).reshape(count, -1) + np.abs(flat)
     residue = no_less(
@@ -700,22 +689,11 @@ def _measure_radii(
     return _ball(residue, floor, no_less(moved + off_delta * 2.0), at.spread)
 
 
-def _between(residue: Floats, floor: Floats, near: list) -> Floats:  # type: ignore[type-arg]
+def _between(residue: Floats, floor: Floats, near: list[list[tuple[Floats, Floats]]]) -> Floats:
     """Return radii of squared hinge around measured centres."""
-    found = np.full(len(residue), np.inf)
-    for m in range(len(residue)):
-        own = [each[1:] for each in near if each[0] == m]
-        far = np.concatenate([each[0] for each in own])
-        bend = np.concatenate([each[1] for each in own])
-        limit = min(each[2] for each in own)
-        for factor in (16.0, 8.0, 4.0, 2.0, 1.5, 1.2, 1.05, 1.01, 1.0 + 1e-6):
-            left = float(floor[m])
-            if not left > 0:
-                break
-            e = float(residue[m] / left) * factor
-            if not e < limit:
-                continue
-            inside = float(no_less(bend[far <= no_less(e)].sum()) * (1.0 + gamma(len(far))))
-            if no_more(e * no_more(max(left - inside, 0.0))) > residue[m]:
-                found[m] = min(found[m], float(no_less(e)))
+    found = np.empty(len(residue))
+    for m, parts in enumerate(near):
+        reach, bend = (np.concatenate(each) for each in zip(*parts, strict=True))
+        bands, own = _Bands.of(reach, bend, np.zeros_like(bend)), slice(m, m + 1)
+        found[own] = bands.radius(residue[own], floor[own], np.zeros(1))
     return found

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from .files import bytes_of, read_archive
 from .float32 import Program, Step
 from .networks import Integers
-from .numbers import Floats
+from .numbers import Floats, Rejected, need
 from .records import parse
 from .refusal import Unreadable
 from .regular_files import open_regular
@@ -85,10 +85,6 @@ _BLOCK = 2**22
 _WIDEST = 2**20
 
 
-class _Other(Exception):  # noqa: N818 - the file may be fine, only not of this kind
-    """The file holds something else than this module reads."""
-
-
 # Protocol buffers: a message is a sequence of fields, each a number, a wire type and a value.
 
 _Fields = dict[int, list[Any]]
@@ -104,7 +100,7 @@ def _whole_number(data: memoryview, at: int) -> tuple[int, int]:
         at += 1
         if data[at - 1] < 128:
             return value, at
-    raise _Other("it is damaged")
+    raise Rejected("it is damaged")
 
 
 _WIRES = {0: "v", 1: "", 2: "b", 5: "f"}
@@ -124,16 +120,14 @@ def _message(data: Any, known: str) -> _Fields:
     ``known`` says which it may have, and their wire types: a field with another one is unknown to
     other readers, which skip it.
     """
-    if isinstance(data, int):
-        raise _Other("a part of it has another type")
+    need(not isinstance(data, int), "a part of it has another type")
     view, at = memoryview(data), 0
     allowed = _fields(known)
     found: _Fields = {}
     while at < len(view):
         key, at = _whole_number(view, at)
         field, wire = key >> 3, _WIRES.get(key & 7, "")
-        if (field, wire) not in allowed:
-            raise _Other(f"it has a field {field} that is not read")
+        need((field, wire) in allowed, f"it has a field {field} that is not read")
         value: Any
         if wire == "v":
             value, at = _whole_number(view, at)
@@ -142,8 +136,7 @@ def _message(data: Any, known: str) -> _Fields:
             if wire == "b":
                 size, at = _whole_number(view, at)
             value, at = view[at : at + size], at + size
-            if at > len(view):
-                raise _Other("it is damaged")
+            need(at <= len(view), "it is damaged")
         found.setdefault(field, []).append(value)
     return found
 
@@ -153,22 +146,20 @@ def _one(message: _Fields, field: int, default: Any) -> Any:
     values = message.get(field)
     if values is None:
         return default
-    if len(values) != 1:
-        raise _Other(f"field {field} stands twice")
+    need(len(values) == 1, f"field {field} stands twice")
     if isinstance(default, str):
         return _text(values[0])
-    if isinstance(values[0], int) != isinstance(default, int):
-        raise _Other(f"field {field} has another type")
+    same = isinstance(values[0], int) == isinstance(default, int)
+    need(same, f"field {field} has another type")
     return values[0]
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, memoryview):
-        raise _Other("a name is not text")
+    need(isinstance(value, memoryview), "a name is not text")
     try:
         return bytes(value).decode()
     except UnicodeDecodeError:
-        raise _Other("a name is not text") from None
+        raise Rejected("a name is not text") from None
 
 
 def _numbers(values: list[Any]) -> list[int]:
@@ -188,20 +179,18 @@ def _numbers(values: list[Any]) -> list[int]:
 def _tensor(data: Any) -> tuple[str, NDArray[np.float32]]:
     """Read a float32 initialiser: dims 1, data_type 2, float_data 4, name 8, raw_data 9."""
     message = _message(data, "1vb 2v 4fb 8b 9b 12b 14v 16b")
-    if _one(message, 2, 0) != _FLOAT or _one(message, 14, 0) != 0:
-        raise _Other("a constant is not float32, or is in another file")
+    here = _one(message, 2, 0) == _FLOAT and _one(message, 14, 0) == 0
+    need(here, "a constant is not float32, or is in another file")
     shape = tuple(_numbers(message.get(1, [])))
-    if (4 in message) == (9 in message):
-        raise _Other("a constant has no numbers, or has them twice")
+    need((4 in message) != (9 in message), "a constant has no numbers, or has them twice")
     parts = [_one(message, 9, b"")] if 9 in message else message[4]
-    if not all(isinstance(each, memoryview) for each in parts):
-        raise _Other("a constant's numbers have another type")
+    plain = all(isinstance(each, memoryview) for each in parts)
+    need(plain, "a constant's numbers have another type")
     content = b"".join(parts)
-    if len(shape) > 2 or len(content) != 4 * int(np.prod(shape, dtype=object)):
-        raise _Other("a constant has another size than it states, or is no matrix")
+    fits = len(shape) <= 2 and len(content) == 4 * int(np.prod(shape, dtype=object))
+    need(fits, "a constant has another size than it states, or is no matrix")
     array = np.frombuffer(content, "<f4").reshape(shape).astype(np.float32)
-    if not np.isfinite(array).all():
-        raise _Other("a constant is not finite")
+    need(np.isfinite(array), "a constant is not finite")
     return _one(message, 8, ""), array
 
 
@@ -286,7 +275,7 @@ def read_network(path: Path) -> Dense:
         return _network(path, content)
     except OSError as error:
         raise Unreadable(f"{path}: cannot read: {error.strerror or error}") from None
-    except _Other as error:
+    except Rejected as error:
         raise Unreadable(f"{path}: no network of dense layers: {error}") from None
 
 
@@ -295,35 +284,33 @@ def _network(path: Path, content: bytes) -> Dense:
     model = _message(content, "1v 2b 3b 4b 5v 6b 7b 8b 14b")
     opsets = [_message(each, "1b 2v") for each in model.get(8, [])]
     versions = [_one(each, 2, 0) for each in opsets if _one(each, 1, "") in ("", "ai.onnx")]
-    if len(versions) != 1 or versions[0] not in _OPSETS:
-        raise _Other(f"its operator set is not one of {_OPSETS.start} to {_OPSETS.stop - 1}")
+    known = len(versions) == 1 and versions[0] in _OPSETS
+    need(known, f"its operator set is not one of {_OPSETS.start} to {_OPSETS.stop - 1}")
     # GraphProto: node 1, name 2, initializer 5, doc 10, input 11, output 12, value_info 13.
     graph = _message(_one(model, 7, b""), "1b 2b 5b 10b 11b 12b 13b 16b")
     constants = [_tensor(each) for each in graph.get(5, [])]
     values = dict(constants)
-    if len(values) < len(constants) or "" in values:
-        raise _Other("a constant has no name, or another's")
+    own = len(values) == len(constants) and "" not in values
+    need(own, "a constant has no name, or another's")
     inputs = dict(_declaration(each) for each in graph.get(11, []))
     outputs = [_declaration(each)[0] for each in graph.get(12, [])]
     free = [name for name in inputs if name not in values]
-    if len(free) != 1 or len(outputs) != 1 or len(graph.get(11, [])) != len(inputs):
-        raise _Other("it has not one input and one output")
+    single = len(free) == len(outputs) == 1 and len(graph.get(11, [])) == len(inputs)
+    need(single, "it has not one input and one output")
     width = inputs[free[0]]
-    if width is None or not 1 <= width <= _WIDEST:
-        raise _Other("its input has not two dimensions, the second one known")
+    need(1 <= width <= _WIDEST, "its input has not two dimensions, the second one known")
     return _Reading(path, values, free[0], width).read(graph.get(1, []), outputs[0])
 
 
-def _declaration(data: Any) -> tuple[str, int | None]:
-    """Read a ValueInfoProto: its name, and the width of a float32 tensor (batch, width)."""
+def _declaration(data: Any) -> tuple[str, int]:
+    """Read a ValueInfoProto: its name, and the width of a float32 tensor (batch, width), or 0."""
     message = _message(data, "1b 2b 3b 4b")
     kind = _message(_one(message, 2, b""), "1b 6b")
     tensor = _message(_one(kind, 1, b""), "1v 2b")
-    if _one(tensor, 1, 0) != _FLOAT:
-        raise _Other("an input or output is not float32")
+    need(_one(tensor, 1, 0) == _FLOAT, "an input or output is not float32")
     dims = _message(_one(tensor, 2, b""), "1b").get(1, [])
-    width = _one(_message(dims[1], "1v 2b 3b"), 1, 0) if len(dims) == 2 else None
-    return _one(message, 1, ""), width or None
+    width = _one(_message(dims[1], "1v 2b 3b"), 1, 0) if len(dims) == 2 else 0
+    return _one(message, 1, ""), width
 
 
 class _Reading:
@@ -341,20 +328,20 @@ class _Reading:
             # NodeProto: input 1, output 2, name 3, op_type 4, attribute 5, doc 6, domain 7.
             node = _message(data, "1b 2b 3b 4b 5b 6b 7b 9b")
             given, made = [[_text(each) for each in node.get(i, [])] for i in (1, 2)]
-            if _one(node, 7, "") not in ("", "ai.onnx") or len(made) != 1 or not made[0]:
-                raise _Other("it has an operator of another domain, or with several outputs")
-            if made[0] in self._places or made[0] in self._values:
-                raise _Other("two tensors have one name")
+            own = _one(node, 7, "") in ("", "ai.onnx") and len(made) == 1 and made[0] != ""
+            need(own, "it has an operator of another domain, or with several outputs")
+            free = made[0] not in self._places and made[0] not in self._values
+            need(free, "two tensors have one name")
             self._places[made[0]] = self._operator(_one(node, 4, ""), given, node.get(5, []))
-        if self._places.get(output) != len(self._operators) or not self._operators:
-            raise _Other("its output is not what its last operator computes")
-        if self._operators[-1].kind == "Sigmoid":
-            raise _Other("it ends in a Sigmoid, before which scores are read")
-        if self._widths[-1] < 2:
-            raise _Other("it has a single score")
+        last = len(self._operators) > 0 and self._places.get(output) == len(self._operators)
+        need(last, "its output is not what its last operator computes")
+        scored = self._operators[-1].kind != "Sigmoid"
+        need(scored, "it ends in a Sigmoid, before which scores are read")
+        need(self._widths[-1] >= 2, "it has a single score")
         read = {source for each in self._operators for source in each.sources}
-        if read != set(range(len(self._operators))) or self._constants_used != set(self._values):
-            raise _Other("it computes or holds what its output does not need")
+        used = read == set(range(len(self._operators)))
+        used = used and self._constants_used == set(self._values)
+        need(used, "it computes or holds what its output does not need")
         return Dense(
             self._path, self._inputs, self._widths[-1], tuple(self._operators), self._values
         )
@@ -362,14 +349,13 @@ class _Reading:
     def _operator(self, kind: str, given: list[str], attributes: list[Any]) -> int:
         """Add an operator; return the number of its tensor."""
         options = dict(map(_attribute, attributes))
-        if len(options) < len(attributes):
-            raise _Other("an attribute stands twice")
+        need(len(options) == len(attributes), "an attribute stands twice")
         single = kind in KIND or kind in ("Flatten", "Identity")
         count = (2, 3) if kind == "Gemm" else (1,) if single else (2,)
-        if kind not in _ATTRIBUTES or len(given) not in count:
-            raise _Other(f"it has an operator {kind!r}, or one with other inputs")
-        if any(options[name] not in _ATTRIBUTES[kind].get(name, ()) for name in options):
-            raise _Other(f"an operator {kind!r} has attributes that are not read")
+        known = kind in _ATTRIBUTES and len(given) in count
+        need(known, f"it has an operator {kind!r}, or one with other inputs")
+        fine = all(value in _ATTRIBUTES[kind].get(name, ()) for name, value in options.items())
+        need(fine, f"an operator {kind!r} has attributes that are not read")
         if kind in ("Flatten", "Identity"):
             return self._tensor(given[0])
         if kind in KIND:
@@ -378,27 +364,26 @@ class _Reading:
             return self._sum(given, 1 if kind == "Add" else -1)
         source, transposed = self._tensor(given[0]), options.get("transB", 0) == 1
         inputs, outputs = self._shape(given[1], 2)[:: -1 if transposed else 1]
-        if inputs != self._widths[source]:
-            raise _Other("a matrix does not fit what it multiplies")
+        need(inputs == self._widths[source], "a matrix does not fit what it multiplies")
         bias = given[2] if len(given) == 3 else ""
-        if bias and self._shape(bias, 1)[-1] != outputs:
-            raise _Other("a bias does not fit its matrix")
+        fits = not bias or self._shape(bias, 1)[-1] == outputs
+        need(fits, "a bias does not fit its matrix")
         return self._add(_Operator(kind, (source,), given[1], bias, transposed), outputs)
 
     def _sum(self, given: list[str], sign: int) -> int:
         constants = [name in self._values for name in given]
         if constants == [False, False]:
             one, other = map(self._tensor, given)
-            if self._widths[one] != self._widths[other]:
-                raise _Other("two tensors of other widths are added")
+            same = self._widths[one] == self._widths[other]
+            need(same, "two tensors of other widths are added")
             return self._add(_Operator("join", (one, other), sign=sign))
         if constants == [True, False] and sign > 0:
             given = given[::-1]
-        elif constants != [False, True]:
-            raise _Other("it subtracts from a constant")
+        else:
+            need(constants == [False, True], "it subtracts from a constant")
         source = self._tensor(given[0])
-        if self._shape(given[1], 1)[-1] != self._widths[source]:
-            raise _Other("a constant does not fit what it is added to")
+        fits = self._shape(given[1], 1)[-1] == self._widths[source]
+        need(fits, "a constant does not fit what it is added to")
         return self._add(_Operator("Add", (source,), bias=given[1], sign=sign))
 
     def _add(self, operator: _Operator, width: int | None = None) -> int:
@@ -407,18 +392,17 @@ class _Reading:
         return len(self._operators)
 
     def _tensor(self, name: str) -> int:
-        if name not in self._places:
-            raise _Other(f"{name!r} is not computed before it is read")
+        need(name in self._places, f"{name!r} is not computed before it is read")
         return self._places[name]
 
     def _shape(self, name: str, rank: int) -> tuple[int, ...]:
         """Return the shape of a constant: a matrix, or a row of numbers."""
-        if name not in self._values or name in self._constants_used:
-            raise _Other(f"{name!r} is no constant, or is used twice")
+        fresh = name in self._values and name not in self._constants_used
+        need(fresh, f"{name!r} is no constant, or is used twice")
         shape = self._values[name].shape
         row = rank == 1 and (len(shape) == 1 or (len(shape) == 2 and shape[0] == 1))
-        if not (row or (rank == 2 and len(shape) == 2)) or 0 in shape:
-            raise _Other(f"the constant {name!r} has another shape")
+        fits = (row or len(shape) == rank == 2) and 0 not in shape
+        need(fits, f"the constant {name!r} has another shape")
         self._constants_used.add(name)
         return shape
 
@@ -437,8 +421,8 @@ def _attribute(data: Any) -> tuple[str, float]:
     """Read a number: name 1, f 2, i 3, doc 13, type 20, which is 1 of f and 2 of i."""
     message = _message(data, "1b 2f 3v 13b 20v")
     kind = _one(message, 20, 0)
-    if (kind, 2 in message, 3 in message) not in ((1, True, False), (2, False, True)):
-        raise _Other("an attribute is not one number of its type")
+    fine = (kind, 2 in message, 3 in message) in ((1, True, False), (2, False, True))
+    need(fine, "an attribute is not one number of its type")
     if kind == 2:
         return _one(message, 1, ""), _one(message, 3, 0)
     (value,) = struct.unpack("<f", _one(message, 2, b""))
@@ -453,24 +437,22 @@ def read_family(path: Path, network: Dense) -> DenseFamily:
         return _family(path, arrays, network)
     except OSError as error:
         raise Unreadable(f"{path}: cannot read: {error.strerror or error}") from None
-    except (ValueError, MemoryError, _Other) as error:
+    except (ValueError, MemoryError, Rejected) as error:
         raise Unreadable(f"{path}: no family of {network.path}: {error}") from None
 
 
 def _family(path: Path, arrays: dict[str, NDArray[Any]], network: Dense) -> DenseFamily:
     removed, raw = arrays.pop("removed", None), arrays.pop("manifest", None)
     if removed is None or removed.ndim != 1 or removed.dtype.kind not in "iu" or not len(removed):
-        raise _Other("it does not list the rows that its members lack")
-    if removed.min() < 0 or removed.max() >= 2**63:
-        raise _Other("a row number is out of range")
-    if set(arrays) != set(network.values):
-        raise _Other("its parameters have other names")
+        raise Rejected("it does not list the rows that its members lack")
+    need(removed.min() >= 0 and removed.max() < 2**63, "a row number is out of range")
+    need(set(arrays) == set(network.values), "its parameters have other names")
     for name, stack in arrays.items():
         shape = (len(removed), *network.values[name].shape)
-        if stack.dtype != np.float32 or stack.shape != shape:
-            raise _Other(f"its parameter {name!r} has another shape or type")
-        if not all(np.isfinite(stack[part]).all() for part in _blocks(stack)):
-            raise _Other(f"its parameter {name!r} is not finite")
+        fits = stack.dtype == np.float32 and stack.shape == shape
+        need(fits, f"its parameter {name!r} has another shape or type")
+        finite = all(np.isfinite(stack[part]).all() for part in _blocks(stack))
+        need(finite, f"its parameter {name!r} is not finite")
     facts = {} if raw is None else _facts(raw)
     return DenseFamily(network, arrays, removed.astype(np.int64), **facts)
 
@@ -484,19 +466,17 @@ def _blocks(stack: NDArray[Any]) -> Iterator[slice]:
 def _facts(raw: NDArray[Any]) -> dict[str, Any]:
     """Return the draw of the rows and their number, if the manifest states them."""
     stated = parse(bytes_of(raw))
-    if not isinstance(stated, dict):
-        raise _Other("its manifest is no object")
+    need(isinstance(stated, dict), "its manifest is no object")
     sample, data = stated.get("sample"), stated.get("data")
     if sample is not None:
         names = {"draw": 1, "draws": 1, **(sample if isinstance(sample, dict) else {})}
-        if set(names) != {"size", "rows", "seed", "draw", "draws"}:
-            raise _Other("its manifest states another kind of sample")
-        if any(type(value) is not int for value in names.values()):
-            raise _Other("its manifest states a sample in other words than whole numbers")
+        known = set(names) == {"size", "rows", "seed", "draw", "draws"}
+        need(known, "its manifest states another kind of sample")
+        whole = all(type(value) is int for value in names.values())
+        need(whole, "its manifest states a sample in other words than whole numbers")
         sample = names
     rows = data.get("rows") if isinstance(data, dict) else None
-    if data is not None and type(rows) is not int:
-        raise _Other("its manifest does not state the number of rows")
+    need(data is None or type(rows) is int, "its manifest does not state the number of rows")
     return {"sample": sample, "rows": rows}
 
 
@@ -525,7 +505,8 @@ class DenseReader:
         other = read_network(path)
         if not same_architecture(network, other):
             raise Unreadable(f"{path}: its architecture differs from that of {network.path}")
-        return _One(other)
+        values = {name: value[None] for name, value in other.values.items()}
+        return DenseFamily(other, values, np.zeros(1, np.int64))
 
     def trees(self, path: Path, /) -> Ensemble:
         """See `Reader`."""
@@ -535,25 +516,3 @@ class DenseReader:
         """See `Reader`."""
         self.trees(path)
         raise AssertionError
-
-
-@dataclass(frozen=True, eq=False)
-class _One:
-    """A network as a family of one."""
-
-    network: Dense
-    sample: None = None
-    rows: None = None
-
-    @property
-    def removed(self) -> Integers:
-        return np.zeros(1, np.int64)
-
-    def __len__(self) -> int:
-        return 1
-
-    def take(self, members: Integers, /) -> Program:
-        values = {
-            name: np.repeat(v[None], len(members), 0) for name, v in self.network.values.items()
-        }
-        return self.network.of(values)

@@ -11,8 +11,9 @@ import numpy as np
 
 from .boxes import Inputs, Table
 from .cover import Asked, Space, Walk, at_everywhere, read_tree
-from .float32 import FOLDED, Program, Region, Rounding
-from .joint import TOGETHER, Joint, Members, join
+from .float32 import FOLDED, Program, Region
+from .joint import Joint, join
+from .members import Members, errors_of, errors_of_any, errors_of_single, span
 from .networks import HIGH, LOW, Flags, Integers, Layer, Net, P, Q, positive
 from .numbers import UNIT, Floats, gamma, need
 from .rows import CaseRows, Rows, add_exactly
@@ -29,11 +30,25 @@ _TINY = 1e-290
 
 @dataclass(frozen=True)
 class Form:
-    """``features + scores + constant >= 0``; no position repeats."""
+    """``features + scores + constant >= 0``, or ``> 0`` if strict; no position repeats."""
 
     features: tuple[Term, ...]  # point, feature, coefficient
     scores: tuple[Term, ...]  # application, label, coefficient
     constant: float
+    strict: bool = False
+
+    def check(self, name: str, features: Sequence[int], scores: Sequence[int]) -> None:
+        """Refuse a form that refers to something missing, given the sizes of what there is."""
+        kinds = (("feature", self.features, features), ("score", self.scores, scores))
+        for what, terms, sizes in kinds:
+            there = all(0 <= of < len(sizes) and 0 <= at < sizes[of] for of, at, _ in terms)
+            need(there, f"{name} refers to a {what} that does not exist")
+            # Sums of factors would be rounded.
+            once = len({term[:2] for term in terms}) == len(terms)
+            need(once, f"{name} uses a {what} twice in one form")
+        numbers = (self.constant, *(term[2] for term in (*self.features, *self.scores)))
+        fine = all(abs(number) <= _MOST for number in numbers)
+        need(fine, f"{name} has a number that is not finite, or exceeds {_MOST:g}")
 
 
 @dataclass(frozen=True)
@@ -74,13 +89,7 @@ class Application:
         if self.members is None:
             own = self.over(Region(above, below, *parts[:2]), forms, [])
             return np.asarray(own[0])
-        here, found = Region(above, below, *parts[2:]), np.zeros(len(forms))
-        for begin in range(0, len(self.members), TOGETHER):
-            chosen = np.arange(begin, min(begin + TOGETHER, len(self.members)))
-            same = here.take(np.zeros(len(chosen), np.int64))
-            own = _errors(self.members.take(chosen), np.arange(len(chosen)), same, forms)
-            found = np.maximum(found, own.max(0))
-        return found
+        return errors_of_any(self.members, Region(above, below, *parts[2:]), forms)
 
     def _everywhere(self, ask: Ask) -> tuple[Net, Floats]:
         """Bound hidden layers, and any member's difference from them, over all inputs."""
@@ -94,20 +103,8 @@ class Application:
     def over(self, region: Region, forms: Floats, members: Sequence[Integers]) -> Floats:
         """Bound the rounding of forms in some nodes, shape (n, r); of members only single ones."""
         if self.members is None:
-            return _errors(self.program, np.zeros(len(region.above), np.int64), region, forms)
-        found = np.full((len(members), len(forms)), np.inf)
-        single = np.flatnonzero([len(each) == 1 for each in members])
-        for begin in range(0, len(single), TOGETHER):
-            rows = single[begin : begin + TOGETHER]
-            chosen, which = np.unique([members[i][0] for i in rows], return_inverse=True)
-            found[rows] = _errors(self.members.take(chosen), which, region.take(rows), forms)
-        return found
-
-
-def _errors(program: Program, which: Integers, region: Region, forms: Floats) -> Floats:
-    return Rounding(program, which, region).of_forms(
-        np.broadcast_to(forms, (len(which), *forms.shape))
-    )
+            return errors_of(self.program, np.zeros(len(region.above), np.int64), region, forms)
+        return errors_of_single(self.members, members, region, forms)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +192,7 @@ class Points:
             need(np.isfinite(own.errors), f"case {number}: scores may overflow float32")
             rows.append(own)
             forms.append(scores)
-        errors = _FormErrors(self, net, joint, tuple(forms), max(map(_count, cases)))
+        errors = _FormErrors(self, net, joint, tuple(forms), max(map(_count, cases))).over
         ties = self._ties(joint)
         return Space(net, joint.is_pair, ties, Rows(rows, net), np.array(numbers), errors)
 
@@ -285,11 +282,7 @@ class Points:
         widths = [len(each.lower) for each in self.boxes]
         labels = [each.layers[-1].bias.shape[1] for each in self.applications]
         for form in (*case.goals, *case.conditions):
-            _places(name, "feature", form.features, widths)
-            _places(name, "score", form.scores, labels)
-            numbers = (form.constant, *(term[2] for term in (*form.features, *form.scores)))
-            fine = all(abs(number) <= _MOST for number in numbers)
-            need(fine, f"{name} has a number that is not finite, or exceeds {_MOST:g}")
+            form.check(name, widths, labels)
         count = _count(case)
         fine = all(0 <= k < count and 0 <= o < count for k, o in case.sums)
         need(fine, f"{name} adds up rows that do not exist")
@@ -302,15 +295,6 @@ class Points:
 
 def _count(case: Case) -> int:
     return len(case.goals) + len(case.conditions) + len(case.inside)
-
-
-def _places(name: str, what: str, terms: tuple[Term, ...], sizes: list[int]) -> None:
-    seen: set[tuple[int, int]] = set()
-    for of, at, _ in terms:
-        fine = 0 <= of < len(sizes) and 0 <= at < sizes[of]
-        need(fine, f"{name} refers to a {what} that does not exist")
-        need((of, at) not in seen, f"{name} uses a {what} twice in one form")
-        seen.add((of, at))
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,12 +333,8 @@ class _FormErrors:
             pad = room[:, spot.own] + room[:, spot.base]
             least, most = least + low[:, spot.base] - pad, most + high[:, spot.base] + pad
         least, most = np.clip(least, box.lower, box.upper), np.clip(most, box.lower, box.upper)
-        z_low, z_high = state[:, LOW], state[:, HIGH]
-        if place.second:
-            # Differences are within the band, whichever pairs are tied.
-            z_low, z_high = z_low - state[:, Q], z_high + state[:, P]
-            pad = 4 * UNIT * (np.abs(z_low) + np.abs(z_high))
-            z_low, z_high = z_low - pad, z_high + pad
+        # Differences are within the band, whichever pairs are tied.
+        z_low, z_high = span(state, member=place.second)
         parts: tuple[list[Floats], list[Floats]] = ([], [])
         for at, before, layer in zip(self.net.at, place.hidden, application.layers, strict=False):
             own = slice(at.start + before, at.start + before + layer.bias.shape[1])

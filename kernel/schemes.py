@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from .ballots import NEVER
 from .counting import (
     CACHE,
     FAR,
@@ -28,7 +29,6 @@ from .numbers import Rejected, need
 Scores: TypeAlias = NDArray[np.floating[Any]]
 Thresholds: TypeAlias = NDArray[np.int32]
 
-_NEVER = -1
 _ROOM = 2**29
 """Most gains in memory."""
 
@@ -236,7 +236,7 @@ def _gain_costs(votes: Votes, thresholds: Thresholds, answers: Counts, label: Co
     worth = (names == label[:, None]).astype(np.int8) - (names == answers[:, None])
     held = (votes == label[:, None]).astype(np.int8) - (votes == answers[:, None])
     gains = worth[:, None] - held[..., None]
-    costs = np.where(thresholds == _NEVER, FAR, thresholds.astype(np.int64))
+    costs = np.where(thresholds == NEVER, FAR, thresholds.astype(np.int64))
     return np.array([np.where(gains >= k, costs, FAR).min(axis=2).T for k in (1, 2)])
 
 
@@ -314,7 +314,7 @@ def forcing_cost(thresholds: Counts, target: int, prices: Counts) -> int:
     if (never * PRICE + labels * largest) * (parts + 1) >= _LARGEST:
         return 1
     need(prices[:, others] >= 0, "a price of a vote is negative")
-    costs = PRICE * np.where(thresholds == _NEVER, never, thresholds)
+    costs = PRICE * np.where(thresholds == NEVER, never, thresholds)
     sums = [int((costs + each).min(axis=1).sum()) for each in prices]
     least = FAR + 1
     for votes in range(parts + 1):

@@ -93,7 +93,6 @@ class TreePoints:
     boxes: tuple[Inputs, ...]
     missing: tuple[tuple[int, ...], ...]  # features of each point that may be missing
     cases: tuple[Case, ...]
-    strict: tuple[tuple[bool, ...], ...]  # of each case: which of its forms are ``> 0``
     upper: float
     decides: bool  # whether there is no counter-example at all
 
@@ -110,7 +109,7 @@ class TreePoints:
         for number, (case, many) in enumerate(zip(self.cases, size, strict=True)):
             own = asked[node : node + many]
             leaves = int((own[:, 0] < 0).sum())
-            walk = _Walk.of(self, number, case, pairs)
+            walk = _Walk.of(self, case, pairs)
             try:
                 walk.run(own, factor[leaf : leaf + leaves], order[leaf : leaf + leaves])
             except Rejected as error:
@@ -121,7 +120,7 @@ class TreePoints:
 
     def _hold(self) -> None:
         need(len(self.boxes) == len(self.missing) > 0, "it has no points")
-        need(len(self.cases) == len(self.strict) > 0, "it has no cases")
+        need(len(self.cases) > 0, "it has no cases")
         need(len(self.applications) > 0, "it has no models")
         for ensemble, point in self.applications:
             need(0 <= point < len(self.boxes), "a point that does not exist")
@@ -129,24 +128,12 @@ class TreePoints:
             ensemble.nodes.check(ensemble.features)
         for box, listed in zip(self.boxes, self.missing, strict=True):
             need(all(0 <= at < len(box.lower) for at in listed), "a feature that does not exist")
-        for case, strict in zip(self.cases, self.strict, strict=True):
-            forms = (*case.goals, *case.conditions)
-            need(len(case.goals) > 0 and len(strict) == len(forms), "a case without a goal")
-            for form in forms:
-                self._hold_form(form)
-
-    def _hold_form(self, form: Form) -> None:
-        numbers = (form.constant, *(c for *_, c in (*form.features, *form.scores)))
-        need(all(abs(number) <= 1e200 for number in numbers), "a number that is too large")
-        for terms in (form.features, form.scores):
-            # Sums of factors would be rounded.
-            need(len({term[:2] for term in terms}) == len(terms), "a position repeats in a form")
-        for p, i, _ in form.features:
-            need(0 <= p < len(self.boxes), "a point that does not exist")
-            need(0 <= i < len(self.boxes[p].lower), "a feature that does not exist")
-        for a, j, _ in form.scores:
-            need(0 <= a < len(self.applications), "a model that does not exist")
-            need(0 <= j < len(self.applications[a][0].base), "a score that does not exist")
+        features = [len(box.lower) for box in self.boxes]
+        scores = [len(ensemble.base) for ensemble, _ in self.applications]
+        for i, case in enumerate(self.cases):
+            need(len(case.goals) > 0, "a case without a goal")
+            for form in (*case.goals, *case.conditions):
+                form.check(f"case {i}", features, scores)
 
 
 def _arrays(proof: Mapping[str, Array], cases: int) -> tuple[list[int], Array, Array, Array, Array]:
@@ -172,7 +159,6 @@ class _Walk:
 
     claim: TreePoints
     forms: tuple[Form, ...]
-    strict: tuple[bool, ...]
     goals: int  # 0 where every form is a condition
     starts: list[int]  # where each point's features begin
     values: Mapping[int, Floats]  # listed ones of each feature that has any, ascending
@@ -184,7 +170,7 @@ class _Walk:
     factors: tuple[Floats, ...]  # of each application, shape (forms, scores)
 
     @classmethod
-    def of(cls, claim: TreePoints, number: int, case: Case, pairs: Array) -> _Walk:
+    def of(cls, claim: TreePoints, case: Case, pairs: Array) -> _Walk:
         forms = (*case.goals, *case.conditions)
         starts = np.cumsum([0, *(len(box.lower) for box in claim.boxes)]).tolist()
         features = starts[-1]
@@ -217,7 +203,7 @@ class _Walk:
             if _is_relation(form)
         )
         return cls(
-            claim, forms, claim.strict[number], goals, starts, values, asked, most,
+            claim, forms, goals, starts, values, asked, most,
             _groups(claim, pairs), related, slopes, factors,
         )  # fmt: skip
 
@@ -473,7 +459,7 @@ class _Walk:
             if (
                 most <= self.claim.upper
                 if k < self.goals
-                else most < 0 or (most == 0 and self.strict[k])
+                else most < 0 or (most == 0 and form.strict)
             ):
                 return True
         return False
@@ -506,7 +492,7 @@ class _Walk:
         chosen = {first, second}
         if min(chosen) < self.goals:
             need(first == second and self.claim.upper >= 0.0, "a goal is no condition")
-        elif not any(self.strict[k] for k in chosen):
+        elif not any(self.forms[k].strict for k in chosen):
             return False
         total: dict[tuple[int, int], float] = {}
         constant = 0.0

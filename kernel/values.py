@@ -176,10 +176,10 @@ def compare(left: Range, operator: str, right: Range) -> bool | None:
 def number(text: str) -> Fraction:
     """Read a fraction from a manifest."""
     top, _, bottom = text.partition("/")
-    if len(text) > 2000 or not (top.removeprefix("-").isdecimal() and text.isascii()):
-        raise Rejected(f"{text[:40]!r} is not a fraction")
-    if (bottom and not (bottom.isdecimal() and int(bottom))) or text.endswith("/"):
-        raise Rejected(f"{text[:40]!r} is not a fraction")
+    fine = len(text) <= 2000 and text.isascii() and top.removeprefix("-").isdecimal()
+    fine = fine and not text.endswith("/")
+    fine = fine and (not bottom or (bottom.isdecimal() and int(bottom) > 0))
+    need(fine, f"{text[:40]!r} is not a fraction")
     return Fraction(int(top), int(bottom or 1))
 
 
@@ -248,16 +248,13 @@ class Given:
 
     def number(self, name: str) -> Fraction:
         """Return an exactly known number."""
-        value = self.values.get(name)
-        if not isinstance(value, Range):
-            raise Rejected(f"{name!r} is not a number")
-        return value.exact_value
+        return self.value_of_kind(name, Range, "number").exact_value
 
     def whole(self, name: str) -> int:
         """Return a non-negative whole number; raises as `number` does."""
         value = self.number(name)
-        if value.denominator != 1 or value < 0:
-            raise Rejected(f"{name!r} is {value}, not a whole number of at least 0")
+        whole = value.denominator == 1 and value >= 0
+        need(whole, f"{name!r} is {value}, not a whole number of at least 0")
         return value.numerator
 
     def error(self) -> Fraction:
@@ -270,16 +267,12 @@ class Given:
     def word(self, name: str, *words: str) -> str | None:
         """Return a bare word, one of those listed; None if it is absent."""
         value = self.values.get(name)
-        if value is not None and value not in words:
-            raise Rejected(f"{name!r} is not one of {', '.join(words)}")
+        need(value is None or value in words, f"{name!r} is not one of {', '.join(words)}")
         return None if value is None else str(value)
 
     def file(self, name: str = "path") -> HeldFile:
         """Return a file; raises Rejected for anything else."""
-        value = self.values.get(name)
-        if not isinstance(value, HeldFile):
-            raise Rejected(f"{name!r} is not a file")
-        return value
+        return self.value_of_kind(name, HeldFile, "file")
 
     def value_of_kind(self, name: str, kind: type[_Kind], what: str) -> _Kind:
         """Return another function's result; raises Rejected if it is of another kind."""
@@ -293,11 +286,13 @@ class Given:
         found = self.proof.get(name)
         if found is None:
             raise Rejected(f"its proof has no array {name!r}")
-        if found.dtype != dtype or found.ndim != rank:
-            raise Rejected(
-                f"array {name!r} of its proof is {found.dtype} of rank {found.ndim}, expected "
-                f"{np.dtype(dtype)} of rank {rank}"
-            )
-        if found.dtype.kind == "f" and not np.isfinite(found).all():
-            raise Rejected(f"array {name!r} of its proof contains a number that is not finite")
+        need(
+            found.dtype == dtype and found.ndim == rank,
+            f"array {name!r} of its proof is {found.dtype} of rank {found.ndim}, expected "
+            f"{np.dtype(dtype)} of rank {rank}",
+        )
+        need(
+            found.dtype.kind != "f" or np.isfinite(found).all(),
+            f"array {name!r} of its proof contains a number that is not finite",
+        )
         return found

@@ -66,14 +66,14 @@ def _whole_numbers(given: Given, name: str) -> tuple[int, ...]:
     if not isinstance(listed, tuple) or not all(isinstance(each, Range) for each in listed):
         raise Rejected(f"'{name}' is not a list of numbers")
     known = [each.exact_value for each in listed]
-    if not all(each.denominator == 1 for each in known):
-        raise Rejected(f"'{name}' contains a number that is not whole")
+    whole = all(each.denominator == 1 for each in known)
+    need(whole, f"'{name}' contains a number that is not whole")
     return tuple(each.numerator for each in known)
 
 
 def count_ballots(function: str, given: Given) -> Vote:
     """Read ballots that a function counts; refuse those that its scheme does not fit."""
-    held = _ballots(given)
+    held = given.value_of_kind("ballots", Ballots, "table of ballots")
     words = {name: given.word(name, *each) for name, each in SCHEMES[function].options.items()}
     kind = kind_of(function, held, words)
     if SCHEMES[kind].run_off and held.scores is not None:
@@ -99,8 +99,7 @@ def targeted_robustness(given: Given) -> Range:
     if target is None:
         raise Rejected("'to' is missing")
     others = counted_of(given, vote) & (vote.answers != target)
-    if not others.any():
-        raise Rejected(f"{vote.ballots.source}: every point is already answered {target}")
+    need(others.any(), f"{vote.ballots.source}: every point is already answered {target}")
     lower, upper = vote.bounds_to(target, given)
     return share_of((lower >= edits)[others], (upper >= edits)[others])
 
@@ -132,7 +131,7 @@ def answered_right(given: Given) -> bool:
 
 def test_points(given: Given) -> range:
     """Return the numbers of the test points."""
-    return range(_ballots(given).points)
+    return range(given.value_of_kind("ballots", Ballots, "table of ballots").points)
 
 
 def collective_accuracy(given: Given) -> Range:
@@ -206,9 +205,7 @@ def _most_lost(given: Given, stake: Stake, points: int) -> int:
 
 def vote_of(given: Given) -> Vote:
     """Return the vote of a call."""
-    vote = given.values.get("votes")
-    if not isinstance(vote, Vote):
-        raise Rejected("'votes' is not a vote")
+    vote = given.value_of_kind("votes", Vote, "vote")
     counted = [threat for threat in THREATS if threat in given.values]
     threat = counted[0] if counted else given.word("against", *THREATS)
     if not threat or not vote.scheme.priced or threat == vote.threat:
@@ -239,10 +236,6 @@ def _reported_reach(given: Given, vote: Vote, threat: str) -> int:
     return parts
 
 
-def _ballots(given: Given) -> Ballots:
-    return given.value_of_kind("ballots", Ballots, "table of ballots")
-
-
 def _point(given: Given, vote: Vote) -> int:
     point = given.values.get("point")
     if type(point) is not int or not 0 <= point < vote.ballots.points:
@@ -256,8 +249,7 @@ def counted_of(given: Given, vote: Vote) -> Flags:
     if label is None:
         return np.ones(vote.ballots.points, np.bool_)
     counted: Flags = vote.ballots.truth == label
-    if not counted.any():
-        raise Rejected(f"{vote.ballots.source} has no test point with true label {label}")
+    need(counted.any(), f"{vote.ballots.source} has no test point with true label {label}")
     return counted
 
 
@@ -268,14 +260,12 @@ def label_of(given: Given, name: str, held: Ballots) -> int | None:
         return None
     if isinstance(value, Text):
         found = [label for label, each in enumerate(names) if each == value.value]
-        if len(found) != 1:
-            raise Rejected(f"{held.source} does not have exactly one label {value.value!r}")
+        need(len(found) == 1, f"{held.source} does not have exactly one label {value.value!r}")
         return found[0]
     label = given.whole(name)
-    if label >= held.labels:
-        raise Rejected(f"{held.source} has no label {label}")
-    if names and names[label] != str(label) and str(label) in names:
-        raise Rejected(f"{held.source}: {label} is the number of one label and the name of another")
+    need(label < held.labels, f"{held.source} has no label {label}")
+    clear = str(label) not in names or names[label] == str(label)
+    need(clear, f"{held.source}: {label} is the number of one label and the name of another")
     return label
 
 

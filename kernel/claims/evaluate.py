@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from ..numbers import need
 from ..onnx_file import Reader
 from ..refusal import Rejected
 from ..values import (
@@ -154,12 +155,11 @@ class Evaluation:
                 return self._over(part, 0, bound)
 
     def _let(self, name: str) -> object:
-        if name not in self.lets:
-            raise Rejected(f"{name!r} is not defined")
+        need(name in self.lets, f"{name!r} is not defined")
 
         def make() -> object:
-            if name in self._open or len(self._open) > _DEEPEST:
-                raise Rejected(f"{name!r} is defined in terms of itself")
+            closed = name not in self._open and len(self._open) <= _DEEPEST
+            need(closed, f"{name!r} is defined in terms of itself")
             self._open.add(name)
             try:
                 return self.value(self.lets[name], {})

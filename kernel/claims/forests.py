@@ -14,6 +14,7 @@ from .. import deletion, forest_members, forests
 from ..boxes import Inputs, read_box
 from ..deletion import Forest
 from ..forest_file import Answering, Exact, read_forest
+from ..numbers import need
 from ..refusal import Rejected, Unreadable
 from ..values import Ask, Given
 from .networks import label_text
@@ -89,17 +90,15 @@ def read_forests(part: ForestQuestionPart, places: Places) -> ForestQuestion:
             beside, other = _forest(part.other, places)
             found, names = [forest_members.pair(one, other)], ["the other forest"]
             every = forest_members.every_label(one, other)
-            columns, said = (
-                [every.index(label) for label in one.labels],
-                (beside, part.other.sha256),
-            )
+            columns = [every.index(label) for label in one.labels]
+            said = beside, part.other.sha256
     except Rejected as error:
         raise Rejected(f"{where}: {error}") from None
     count = len(names)
-    if part.members != count:
-        raise Rejected(f"{where}: {count} forests, but the certificate is about {part.members}")
+    same = part.members == count
+    need(same, f"{where}: {count} forests, but the certificate is about {part.members}")
     subject = ForestSubject(where, part.forest.sha256, said, count, one.labels, inputs, group)
-    return ForestQuestion(found, _plain(inputs), columns, names, subject)
+    return ForestQuestion(found, forest_members.Inputs(**vars(inputs)), columns, names, subject)
 
 
 def _deletions(forest: Exact | Answering) -> tuple[list[forest_members.Forests], list[str]]:
@@ -107,11 +106,6 @@ def _deletions(forest: Exact | Answering) -> tuple[list[forest_members.Forests],
     if not isinstance(forest, Exact):
         raise Rejected("stores no rows, so the effect of each is unknown")
     return forest_members.members(forest), [f"without {name}" for name, _ in forest.units]
-
-
-def _plain(inputs: Inputs) -> forest_members.Inputs:
-    tables = tuple((table.columns, table.values) for table in inputs.tables)
-    return forest_members.Inputs(inputs.lower, inputs.upper, tables)
 
 
 def _forest(part: FilePart, places: Places) -> tuple[Path, Exact | Answering]:
@@ -137,8 +131,7 @@ def check_forest(
     progress: Callable[[int, int], None],
 ) -> int:
     """Prove one claim; return the number of boxes used."""
-    if not 0 <= part.label < len(question.columns):
-        raise Rejected(f"the forest has no label {part.label}")
+    need(0 <= part.label < len(question.columns), f"the forest has no label {part.label}")
     label = question.columns[part.label]
     claim = forests.Claim(label, part.upper, question.parts, question.inputs, question.names)
     total = np.size(proof.get("feature", np.zeros(0)))
@@ -164,4 +157,6 @@ def same_function(given: Given) -> bool | None:
     if not given.proof:
         return None
     inputs = read_box(part, one.held.features, str(one.held.path), single=False)
-    return forests.same_function(one.held, other.held, _plain(inputs), given.proof, given.ask)
+    return forests.same_function(
+        one.held, other.held, forest_members.Inputs(**vars(inputs)), given.proof, given.ask
+    )

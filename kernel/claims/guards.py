@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..boxes import Inputs, read_box
 from ..files import array_names, bytes_of, read_archive
-from ..numbers import Floats
+from ..numbers import Floats, need
 from ..onnx_file import Members, Network
 from ..records import parse
 from ..refusal import Rejected, Unreadable
@@ -75,10 +75,10 @@ def access(given: Given) -> Access:
     )
     inputs = read_box(box, network.inputs, str(held.path / SERVED[0]))
     upper = _floats(arrays, "member_upper", 2)
-    if upper.shape != (network.labels, len(members)):
-        raise Rejected(f"{bounds_file}: its bounds do not match this network and family")
-    if not (np.isfinite(upper) & (upper >= 0.0)).all():
-        raise Rejected(f"{bounds_file}: a bound is not a finite number of at least 0")
+    fits = upper.shape == (network.labels, len(members))
+    need(fits, f"{bounds_file}: its bounds do not match this network and family")
+    fine = np.isfinite(upper) & (upper >= 0.0)
+    need(fine, f"{bounds_file}: a bound is not a finite number of at least 0")
     return Access(held, network, members, inputs, upper)
 
 
@@ -121,11 +121,8 @@ def idp(given: Given) -> bool | None:
     A label's members are grouped by their bounds, the highest first; each share has a tree,
     numbered in that order.
     """
-    served = given.values.get("access")
-    if not isinstance(served, Access):
-        raise Rejected("'access' is not a guard's folder")
-    if not given.number("epsilon") > 0:
-        raise Rejected("epsilon is not above 0")
+    served = given.value_of_kind("access", Access, "guard's folder")
+    need(given.number("epsilon") > 0, "epsilon is not above 0")
     if not given.proof:
         return None
     if given.exact:

@@ -17,6 +17,7 @@ from ..design import Region
 from ..family import Family, Hints, check_bounds, check_leaks, check_shifts, prove_members
 from ..files import read_archive
 from ..model import LinearModel, model_from
+from ..numbers import need
 from ..refusal import Rejected, Unreadable
 from ..regular_files import open_regular
 from ..values import Arrays
@@ -109,10 +110,10 @@ def read_linear(
         known[key] = _prove(_model(where), under(part.hints))
     family, model = known[key], known[key].model
     inputs = read_box(part.box, model.inputs, str(where), single=False)
-    if part.members != len(family):
-        raise Rejected(
-            f"{where}: {len(family)} members, but the certificate is about {part.members}"
-        )
+    need(
+        part.members == len(family),
+        f"{where}: {len(family)} members, but the certificate is about {part.members}",
+    )
     subject = LinearSubject(
         where, part.model.sha256, len(family), inputs, model.labels,
         "" if model.groups is None else model.groups.column, model.tolerance,
@@ -134,8 +135,7 @@ def _prove(model: LinearModel, arrays: Arrays) -> Family:
     for i in range(len(model.problems)):
         own = [_array(arrays, f"{name}{i}", "i8" if name == "measured" else "f8") for name in names]
         hints.append(Hints(*own))
-    if len(arrays) != len(hints) * len(names):
-        raise Rejected("it has hints of more fits than the model")
+    need(len(arrays) == len(hints) * len(names), "it has hints of more fits than the model")
     try:
         return prove_members(model, hints)
     except (Rejected, IndexError) as error:
@@ -155,24 +155,22 @@ def check_linear(
     """Prove one claim, also in whole numbers if asked; return what it is about."""
     family, subject = question.family, question.subject
     model, inputs, label = family.model, subject.inputs, part.label
-    if part.sign not in (1, -1) or (part.kind != "threshold" and (part.sign, part.level) != (1, 0)):
-        raise Rejected("it has a sign or a level that its kind of claim has not")
+    plain = (part.sign, part.level) == (1, 0) or (part.kind == "threshold" and part.sign in (1, -1))
+    need(plain, "it has a sign or a level that its kind of claim has not")
     changes = part.kind in ("leave_out", "relabel", "add_one")
-    if not changes and (label is None) != (part.kind == "difference"):
-        raise Rejected("it names a label or an output where there is none, or names none")
-    if not changes and (part.count or part.within is not None):
-        raise Rejected("it counts rows that its kind of claim does not")
+    named = changes or (label is None) == (part.kind == "difference")
+    need(named, "it names a label or an output where there is none, or names none")
+    counts = changes or (part.count == 0 and part.within is None)
+    need(counts, "it counts rows that its kind of claim does not")
     if exact and part.kind != "leaks":
         raise Unreadable(f"{part.name}: whole numbers cover leaks only; leave out --exact")
     try:
-        tables = [(each.columns, each.values) for each in inputs.tables]
-        region = Region.of(model.design, inputs.lower, inputs.upper, tables)
+        region = Region.of(model.design, inputs.lower, inputs.upper, inputs.tables)
         if changes:
             within = None
             if part.within is not None:
                 read = read_box(part.within, model.inputs, str(subject.path), single=False)
-                choices = [(each.columns, each.values) for each in read.tables]
-                within = Region.of(model.design, read.lower, read.upper, choices)
+                within = Region.of(model.design, read.lower, read.upper, read.tables)
                 subject = replace(subject, added=read)
             change = Change(part.kind, part.count, within)  # type: ignore[arg-type]
             check_change(family, region, change, label, part.upper)
@@ -190,13 +188,10 @@ def check_linear(
                 whole_numbers.check_leaks(model, family, region, label, part.upper, multipliers)
             return subject
         else:
-            if not 0 <= label < model.outputs:
-                raise Rejected(f"the model has no output {label}")
+            need(0 <= label < model.outputs, f"the model has no output {label}")
             score = family.output(label) if part.sign > 0 else -family.output(label)
             t = _array(proof, "t", "f8")
             check_bounds(family, region, score, part.level, part.upper, t)
     except whole_numbers.NotCoveredError as error:
         raise Unreadable(f"{part.name}: {error}; leave out --exact") from None
-    except Rejected as error:
-        raise Rejected(str(error)) from None
     return replace(subject, claim=part)

@@ -14,6 +14,7 @@ from ..boxes import Inputs, read_box, runs
 from ..float32 import Program
 from ..leaks import Leaks
 from ..networks import Integers
+from ..numbers import need
 from ..onnx_file import Members, Network, Reader, TreeMembers
 from ..refusal import Rejected, Unreadable
 from ..tree_forms import TreePoints
@@ -21,11 +22,9 @@ from ..trees import Ensemble
 from ..values import Ask
 from .parts import (
     ApplicationPart,
-    CasePart,
     ClaimPart,
     FamilyPart,
     FilePart,
-    FormPart,
     QuestionPart,
 )
 from .places import Places
@@ -95,8 +94,8 @@ class Shelf:
             path = self.places.find(part.file, "family")
             self._tree_members[part] = self._reader.tree_members(path, self.trees(whole)[0])
         members = self._tree_members[part]
-        if len(members) != part.members:
-            raise Rejected(f"{part.file.path}: has {len(members)} members, not {part.members}")
+        count = len(members)
+        need(count == part.members, f"{part.file.path}: has {count} members, not {part.members}")
         if index is None or not 0 <= index < len(members):
             raise Rejected(f"{part.file.path}: no member {index}")
         return members.member(index)
@@ -110,10 +109,10 @@ class Shelf:
             read = self._reader.alone if part.kind == "network" else self._reader.family
             self._families[key] = path, read(path, whole)
         path, members = self._families[key]
-        if len(members) != count:
-            raise Rejected(
-                f"{path}: has {len(members)} members, but the certificate is about {count}"
-            )
+        need(
+            len(members) == count,
+            f"{path}: has {len(members)} members, but the certificate is about {count}",
+        )
         return path, members
 
 
@@ -200,11 +199,9 @@ def _some(members: Members, without: tuple[int, ...]) -> Members:
     """Return a family without some of its members."""
     if not without:
         return members
-    ascending = all(a < b for a, b in pairwise(without))
-    if not (ascending and without[0] >= 0 and without[-1] < len(members) > len(without)):
-        raise Rejected(
-            "the members left out are not a proper subset of the family, in ascending order"
-        )
+    fine = all(a < b for a, b in pairwise(without))
+    fine = fine and without[0] >= 0 and without[-1] < len(members) > len(without)
+    need(fine, "the members left out are not a proper subset of the family, in ascending order")
     return Some(members, np.delete(np.arange(len(members)), without))
 
 
@@ -239,19 +236,16 @@ class Points:
 
 def read_points(part: ClaimPart, shelf: Shelf) -> Points:
     """Load the files of a claim over networks."""
-    if part.missing:
-        raise Rejected("networks read no missing values")
-    for each in part.applications:
-        if not 0 <= each.point < len(part.points):
-            raise Rejected("a network is applied to a point that does not exist")
+    need(not part.missing, "networks read no missing values")
+    there = all(0 <= each.point < len(part.points) for each in part.applications)
+    need(there, "a network is applied to a point that does not exist")
     applied = tuple(_apply(each, shelf) for each in part.applications)
     boxes = tuple(read_box(box, *_width(p, part, applied)) for p, box in enumerate(part.points))
     applications = tuple(
         _application(each, one, boxes[each.point])
         for one, each in zip(applied, part.applications, strict=True)
     )
-    cases = tuple(_case(case) for case in part.cases)
-    claim = rules.Points(applications, boxes, cases, part.upper, part.decides, part.reals)
+    claim = rules.Points(applications, boxes, part.cases, part.upper, part.decides, part.reals)
     return Points(part, applied, boxes, claim)
 
 
@@ -264,29 +258,27 @@ def read_tree_points(part: ClaimPart, shelf: Shelf) -> Points:
     """Load the files of a claim about tree ensembles."""
     applied = []
     for each in part.applications:
-        if each.network.kind != "trees" or (each.family is None and each.member is not None):
-            raise Rejected("a claim about trees and other models")
+        alone = each.network.kind == "trees" and (each.family is not None or each.member is None)
+        need(alone, "a claim about trees and other models")
         path, ensemble = shelf.trees(each.network)
         if each.family is not None:
             ensemble = shelf.tree_member(each.family, each.network, each.member)
         where = None if each.family is None else shelf.places.find(each.family.file, "family")
         applied.append(AppliedTrees(path, ensemble, where))
-        if not 0 <= each.point < len(part.points):
-            raise Rejected("trees are applied to a point that does not exist")
+        there = 0 <= each.point < len(part.points)
+        need(there, "trees are applied to a point that does not exist")
     boxes = []
     for p, box in enumerate(part.points):
         own = [o for o, e in zip(applied, part.applications, strict=True) if e.point == p]
-        if not own or len({each.ensemble.features for each in own}) > 1:
-            raise Rejected("a point that no trees read, or that trees read differently")
+        alike = len({each.ensemble.features for each in own}) == 1
+        need(alike, "a point that no trees read, or that trees read differently")
         boxes.append(read_box(box, own[0].ensemble.features, str(own[0].path), single=False))
-    if part.reals or any(case.inside or case.sums or case.near for case in part.cases):
-        raise Rejected("a claim about trees with the layout of one about networks")
+    plain = not any(case.inside or case.sums or case.near for case in part.cases)
+    need(plain and not part.reals, "a claim about trees with the layout of one about networks")
     reads = zip(applied, part.applications, strict=True)
     claim = TreePoints(
         tuple((one.ensemble, each.point) for one, each in reads), tuple(boxes), part.missing,
-        tuple(map(_case, part.cases)),
-        tuple(tuple(form.strict for form in (*c.goals, *c.conditions)) for c in part.cases),
-        part.upper, part.decides,
+        part.cases, part.upper, part.decides,
     )  # fmt: skip
     return Points(part, tuple(applied), tuple(boxes), claim)
 
@@ -295,14 +287,12 @@ def _apply(part: ApplicationPart, shelf: Shelf) -> Applied:
     """Return what is applied to a point."""
     path, network = shelf.network(part.network)
     if part.family is None:
-        if part.member is not None:
-            raise Rejected("a member needs a family")
+        need(part.member is None, "a member needs a family")
         return Applied(path, network)
     where, members = shelf.family(part.family.file, part.network, part.family.members)
     if part.member is None:
         return Applied(path, network, where, members)
-    if not 0 <= part.member < len(members):
-        raise Rejected(f"{where}: no member {part.member}")
+    need(0 <= part.member < len(members), f"{where}: no member {part.member}")
     return Applied(path, network, where, Some(members, np.array([part.member])))
 
 
@@ -313,20 +303,10 @@ def _application(part: ApplicationPart, applied: Applied, box: Inputs) -> rules.
     return rules.Application(program, part.point, box, members)
 
 
-def _case(part: CasePart) -> rules.Case:
-    goals, conditions = (tuple(map(_form, forms)) for forms in (part.goals, part.conditions))
-    return rules.Case(goals, conditions, part.inside, part.sums, part.near, part.origin)
-
-
-def _form(part: FormPart) -> rules.Form:
-    return rules.Form(part.features, part.scores, part.constant)
-
-
 def _width(point: int, part: ClaimPart, applied: tuple[Applied, ...]) -> tuple[int, str]:
     """Return a point's number of features, and the networks that read it."""
     own = [one for one, each in zip(applied, part.applications, strict=True) if each.point == point]
-    if len({one.network.inputs for one in own}) > 1:
-        raise Rejected("networks with different inputs are applied to one point")
-    if not own:
-        raise Rejected("no network is applied to one of the points")
+    same = len({one.network.inputs for one in own}) <= 1
+    need(same, "networks with different inputs are applied to one point")
+    need(len(own) > 0, "no network is applied to one of the points")
     return own[0].network.inputs, str(own[0].path)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, is_dataclass
 from typing import ClassVar, Literal, TypeAlias
 
+from ..boxes import BoxPart as BoxPart
+from ..boxes import ChoicesPart as ChoicesPart
+from ..points import Case
 from ..records import encode
 
 
@@ -16,23 +19,6 @@ class FilePart:
     path: str  # relative to the certificate
     sha256: str
     kind: str
-
-
-@dataclass(frozen=True)
-class ChoicesPart:
-    """Features that jointly take one of the listed rows."""
-
-    columns: tuple[int, ...]
-    values: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class BoxPart:
-    """The set of inputs of a question."""
-
-    lower: tuple[float, ...]
-    upper: tuple[float, ...]
-    choices: tuple[ChoicesPart, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -68,9 +54,6 @@ class SampledPart:
     results: int  # number of results that share the error
 
 
-Term = tuple[int, int, float]
-
-
 @dataclass(frozen=True)
 class QuestionPart:
     """A network, members of a family and a box."""
@@ -91,31 +74,6 @@ class ResultPart:
     label: int
     upper: float
     tree: str
-
-
-@dataclass(frozen=True)
-class FormPart:
-    """``features + scores + constant >= 0``, or ``> 0`` if strict."""
-
-    features: tuple[Term, ...]  # point, feature, coefficient; no position repeats
-    scores: tuple[Term, ...]  # application, label, coefficient; no position repeats
-    constant: float
-    strict: bool = False
-
-
-@dataclass(frozen=True)
-class CasePart:
-    """One kind of counter-example, and its layout.
-
-    Its rows are the goals, the conditions, and box sides used as conditions.
-    """
-
-    goals: tuple[FormPart, ...]
-    conditions: tuple[FormPart, ...]
-    inside: tuple[tuple[int, int, int], ...]
-    sums: tuple[tuple[int, int], ...]  # pairs of rows whose sum is also bounded
-    near: bool  # whether the second of two points is stored as its difference from the first
-    origin: tuple[float, ...]  # shift of the tree's regions
 
 
 @dataclass(frozen=True)
@@ -147,7 +105,7 @@ class ClaimPart:
     tree: str
     points: tuple[BoxPart, ...]
     applications: tuple[ApplicationPart, ...]
-    cases: tuple[CasePart, ...]
+    cases: tuple[Case, ...]
     missing: tuple[tuple[int, ...], ...] = ()  # of each point, where trees read it
 
 
@@ -443,57 +401,16 @@ def claim_names(manifest: ManifestPart) -> Iterator[str]:
 
 
 def printed_texts(manifest: ManifestPart) -> Iterator[str]:
-    """Yield the texts that are printed, which must not contain control characters."""
-    for result in manifest.results:
-        yield from (result.name, result.tree)
-    for claim in manifest.claims:
-        yield from (claim.name, claim.tree)
-    for sampled in manifest.samples:
-        yield from (sampled.name, *(each.tree for each in sampled.bounds))
-    for part in _files(manifest):
-        yield from (part.path, part.sha256, part.kind)
-    if manifest.values is not None:
-        yield from _words(manifest.values)
-    if manifest.forests is not None:
-        for forest in manifest.forests.results:
-            yield from (forest.name, forest.proof)
-    if manifest.linear is not None:
-        for linear in manifest.linear.results:
-            yield from (linear.name, linear.proof)
-        for question in manifest.linear.questions:
-            yield question.hints
-
-
-def _files(manifest: ManifestPart) -> Iterator[FilePart]:
-    for each in manifest.questions:
-        yield from (each.network, each.family)
-    for claim in manifest.claims:
-        for applied in claim.applications:
-            yield applied.network
-            if applied.family is not None:
-                yield applied.family.file
-    for forest in manifest.forests.questions if manifest.forests is not None else ():
-        yield from (file for file in (forest.forest, forest.other) if file is not None)
-    for linear in manifest.linear.questions if manifest.linear is not None else ():
-        yield linear.model
-
-
-def _words(values: ValuesPart) -> Iterator[str]:
-    """Yield the printed texts of statements: names, words and files."""
-    for file in values.files:
-        yield from (file.path, file.sha256, file.kind)
-    yield from values.lets
-    for statement in values.statements:
-        yield statement.name
-        if statement.find is not None:
-            yield statement.find.variable
-    for part in everything(*values.lets.values(), *(each.claim for each in values.statements)):
-        match part:
-            case NumberPart() | WordPart() | TextPart():
-                yield part.value
-            case NamePart():
-                yield part.name
-            case CallPart():
-                yield from (part.function, *part.given)
-            case ForAllPart():
-                yield from (binder.name for binder in part.binders)
+    """Yield all texts but the specification's; printed, they must have no control characters."""
+    own = vars(manifest).items()
+    stack = [held for name, held in own if name not in ("leaveout", "spec", "text")]
+    while stack:
+        held = stack.pop()
+        if isinstance(held, str):
+            yield held
+        elif isinstance(held, tuple):
+            stack += held
+        elif isinstance(held, Mapping):
+            stack += [*held, *held.values()]
+        elif is_dataclass(held):
+            stack += vars(held).values()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..boxes import Inputs, runs
-from ..refusal import Rejected
+from ..numbers import need
 from ..tails import few_drawn
 from ..values import number
 from .networks import Question, Subject
@@ -92,29 +92,27 @@ class SampledSubject:
 def read_sampled(part: SampledPart, question: Question, together: int) -> SampledSubject:
     """Check everything in a claim about all rows except the bounds of its members."""
     drawn, removed = part.sample, question.removed
-    if not part.bounds or len({each.label for each in part.bounds}) < len(part.bounds):
-        raise Rejected("it does not have exactly one bound for each label that it is about")
+    single = len(part.bounds) == len({each.label for each in part.bounds}) > 0
+    need(single, "it does not have exactly one bound for each label that it is about")
     share, confidence = number(part.share), number(part.confidence)
-    if not 0 <= share < 1:
-        raise Rejected(f"{part.share} is not a share of the rows")
-    if not 0 < confidence < 1:
-        raise Rejected(f"{part.confidence} is not a confidence")
-    if part.results < together:
-        raise Rejected(
-            f"it divides the failure probability among {part.results} results, but the "
-            f"certificate alone has {together} that rest on samples"
-        )
+    need(0 <= share < 1, f"{part.share} is not a share of the rows")
+    need(0 < confidence < 1, f"{part.confidence} is not a confidence")
+    need(
+        part.results >= together,
+        f"it divides the failure probability among {part.results} results, but the certificate "
+        f"alone has {together} that rest on samples",
+    )
     _hold_draw(drawn, question)
     without = len(removed) - len(question.members)
     exceptions = math.floor(share * drawn.rows)
     chance = few_drawn(drawn.rows, drawn.size, exceptions + 1, without)
     error = (1 - confidence) / (part.results * drawn.draws)
-    if chance > error:
-        raise Rejected(
-            f"{without:,} of {drawn.size:,} sampled rows are left out of the bound: a draw "
-            f"contains so few of the {exceptions + 1:,} worst rows with probability "
-            f"{_up(chance):.4g}, but at most {float(error):.4g} is allowed"
-        )
+    need(
+        chance <= error,
+        f"{without:,} of {drawn.size:,} sampled rows are left out of the bound: a draw contains "
+        f"so few of the {exceptions + 1:,} worst rows with probability {_up(chance):.4g}, but at "
+        f"most {float(error):.4g} is allowed",
+    )
     bounded = question.members.removed
     left_out = np.sort(removed[~np.isin(removed, bounded)])
     return SampledSubject(part, len(removed), left_out, share, confidence, chance, question.subject)
@@ -124,31 +122,31 @@ def _hold_draw(drawn: DrawPart, question: Question) -> None:
     """Repeat the draw of rows, and compare it with everything that identifies them."""
     members, family = question.members, question.subject.family
     said = members.sample
-    if said is None:
-        raise Rejected(f"{family}: its manifest does not describe a sample")
-    for name in (each.name for each in fields(DrawPart)):
-        own, theirs = getattr(drawn, name), said[name]
-        if own != theirs:
-            raise Rejected(
-                f"the certificate states {name} {own} for the sample, but the manifest of "
-                f"{family} states {theirs}"
-            )
-    if not 1 <= drawn.size <= drawn.rows <= _MOST_ROWS:
-        raise Rejected(f"{drawn.size} rows are not a sample of {drawn.rows}")
-    if not 1 <= drawn.draw <= drawn.draws or drawn.seed < 0:
-        raise Rejected(f"there is no draw {drawn.draw} among {drawn.draws} with seed {drawn.seed}")
-    if members.rows is not None and members.rows != drawn.rows:
-        raise Rejected(
-            f"{family}: was trained on {members.rows:,} rows, but the sample is of {drawn.rows:,}"
+    need(said is not None, f"{family}: its manifest does not describe a sample")
+    assert said is not None
+    for name, own in vars(drawn).items():
+        need(
+            own == said[name],
+            f"the certificate states {name} {own} for the sample, but the manifest of {family} "
+            f"states {said[name]}",
         )
+    sized = 1 <= drawn.size <= drawn.rows <= _MOST_ROWS
+    need(sized, f"{drawn.size} rows are not a sample of {drawn.rows}")
+    there = 1 <= drawn.draw <= drawn.draws and drawn.seed >= 0
+    need(there, f"there is no draw {drawn.draw} among {drawn.draws} with seed {drawn.seed}")
+    rows = drawn.rows if members.rows is None else members.rows
+    need(
+        rows == drawn.rows,
+        f"{family}: was trained on {rows:,} rows, but the sample is of {drawn.rows:,}",
+    )
     key = (_STREAM,) if drawn.draw == 1 else (_STREAM, drawn.draw)
     source = np.random.PCG64(np.random.SeedSequence((drawn.seed, *key)))
-    rows = np.random.Generator(source).permutation(drawn.rows)[: drawn.size]
-    if not np.array_equal(np.sort(rows), question.removed):
-        raise Rejected(
-            f"{family}: its members do not lack the {drawn.size:,} rows that seed {drawn.seed} "
-            f"draws from {drawn.rows:,}"
-        )
+    chosen = np.random.Generator(source).permutation(drawn.rows)[: drawn.size]
+    need(
+        np.array_equal(np.sort(chosen), question.removed),
+        f"{family}: its members do not lack the {drawn.size:,} rows that seed {drawn.seed} draws "
+        f"from {drawn.rows:,}",
+    )
 
 
 def _up(chance: Fraction) -> float:

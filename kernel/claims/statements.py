@@ -13,10 +13,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ..numbers import need
 from ..records import encode
 from ..refusal import Rejected
 from ..values import HeldFile, Range, number
-from . import functions
 from .evaluate import Evaluation, Ground, Kept, Steps
 from .functions import FUNCTIONS
 from .parts import (
@@ -70,15 +70,13 @@ def _refuse(part: Part) -> None:
         case InputsPart() if len(part.box.lower) != len(part.box.upper):
             raise Rejected("a set of inputs has unequal numbers of lower and upper bounds")
         case CallPart() if part.function == "abs":
-            if set(part.given) != {"number"}:
-                raise Rejected("'abs' needs exactly one argument, a number")
+            need(set(part.given) == {"number"}, "'abs' needs exactly one argument, a number")
         case CallPart():
-            known = functions.FUNCTIONS.get(part.function)
+            known = FUNCTIONS.get(part.function)
             if known is None:
                 raise Rejected(f"{part.function!r} is not a function that can be checked")
             for name in part.given:
-                if name not in known.takes:
-                    raise Rejected(f"{part.function!r} has no argument {name!r}")
+                need(name in known.takes, f"{part.function!r} has no argument {name!r}")
         case ForAllPart() if not part.binders:
             raise Rejected("a 'forall' binds no variable")
 
@@ -96,13 +94,11 @@ def _names(part: Part) -> Iterator[str]:
 
 
 def _refuse_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise Rejected(f"{name!r} is not a valid name")
+    need(_NAME.fullmatch(name) is not None, f"{name!r} is not a valid name")
 
 
 def _refuse_second(name: str, lets: Mapping[str, Part]) -> None:
-    if name in lets:
-        raise Rejected(f"{name!r} is defined twice")
+    need(name not in lets, f"{name!r} is defined twice")
 
 
 def _refuse_bound(part: Part, held: frozenset[str], lets: Mapping[str, Part]) -> None:
@@ -124,8 +120,7 @@ def _refuse_deep(part: Part) -> None:
     stack = [(part, 1)]
     while stack:
         each, depth = stack.pop()
-        if depth > _DEEPEST:
-            raise Rejected(f"an expression is nested more than {_DEEPEST} levels deep")
+        need(depth <= _DEEPEST, f"an expression is nested more than {_DEEPEST} levels deep")
         stack.extend((child, depth + 1) for child in children(each))
 
 
@@ -315,9 +310,9 @@ class Statements:
         ]
         files = {place: self.file(place) for place in dict.fromkeys(places)}
         for each in files.values():
-            if '"' in str(each.path):
-                # Text after it would be read as part of the claim.
-                raise Rejected(f"the file name {str(each.path)!r} contains a quotation mark")
+            # Text after it would be read as part of the claim.
+            plain = '"' not in str(each.path)
+            need(plain, f"the file name {str(each.path)!r} contains a quotation mark")
         evaluation = self._evaluation(statement, needed)
         if statement.find is None:
             found = evaluation.truth(statement.claim, {})
@@ -333,11 +328,10 @@ class Statements:
         each: Fraction | None = None
         if statement.confidence is not None:
             level = number(statement.confidence)
-            if not 0 < level < 1:
-                raise Rejected(f"{level} is not a confidence")
+            need(0 < level < 1, f"{level} is not a confidence")
             calls = [*everything(statement.claim, *needed.values())]
-            if any(isinstance(part, ForAllPart) for part in calls):
-                raise Rejected("a claim over many values cannot have a confidence")
+            single = not any(isinstance(part, ForAllPart) for part in calls)
+            need(single, "a claim over many values cannot have a confidence")
             sampled = {
                 canonical(part) for part in calls if isinstance(part, CallPart) and _samples(part)
             }
@@ -364,33 +358,33 @@ class Statements:
     def _find(self, statement: StatementPart, asked: FindPart, evaluation: Evaluation) -> None:
         """Compare the claimed bounds with the claim at adjacent numbers."""
         claim, variable = statement.claim, asked.variable
-        if statement.verdict == "proved" and asked.lower is None and asked.upper is None:
-            raise Rejected(f"it states no bound of {variable}")
+        refuted = statement.verdict == "refuted"
+        bounded = asked.lower is not None or asked.upper is not None
+        need(refuted or bounded, f"it states no bound of {variable}")
         ends = [None if end is None else number(end) for end in (asked.lower, asked.upper)]
         value = _comparand(claim, variable)
         if value is not None:
             _right_way(claim, asked)
             found = evaluation.range(value, {})
             lower, upper = ends
-            if statement.verdict == "refuted":
-                raise Rejected("a value always exists, so this cannot be refuted")
+            need(not refuted, "a value always exists, so this cannot be refuted")
             if (lower is not None and not found.lower >= lower) or (
                 upper is not None and not found.upper <= upper
             ):
                 raise Rejected(f"the value is between {found.lower} and {found.upper}")
             return
-        if statement.confidence is not None:
-            raise Rejected("a search over many numbers cannot have a confidence")
+        certain = statement.confidence is None
+        need(certain, "a search over many numbers cannot have a confidence")
         holds_below = self._holds_below(claim, variable)
-        if holds_below != (asked.direction == "greatest"):
-            raise Rejected(f"there can be no {asked.direction} {variable}")
+        exists = holds_below == (asked.direction == "greatest")
+        need(exists, f"there can be no {asked.direction} {variable}")
 
         def holds(at: Fraction) -> bool | None:
             return evaluation.truth(claim, {variable: Range.exactly(at)})
 
-        if statement.verdict == "refuted":
-            if not holds_below or holds(Fraction(0)) is not False:
-                raise Rejected("it is not shown that the claim is false for every number")
+        if refuted:
+            never = holds_below and holds(Fraction(0)) is False
+            need(never, "it is not shown that the claim is false for every number")
             return
         # The claim changes at the sought number, so it is evaluated next to each end of the range.
         lower, upper = ends
@@ -400,15 +394,14 @@ class Statements:
         for end, expected, step in beside:
             if end is None:
                 continue
-            if end.denominator != 1 or end < 0:
-                raise Rejected(
-                    f"{variable} must be a whole number of at least 0, not {decimal(end)}"
-                )
+            need(
+                end.denominator == 1 and end >= 0,
+                f"{variable} must be a whole number of at least 0, not {decimal(end)}",
+            )
             if end + step < 0:
                 continue
-            if holds(end + step) is not expected:
-                word = "hold" if expected else "fail"
-                raise Rejected(f"the claim is not shown to {word} for {variable} = {end + step}")
+            shown, word = holds(end + step) is expected, "hold" if expected else "fail"
+            need(shown, f"the claim is not shown to {word} for {variable} = {end + step}")
 
     def _holds_below(self, claim: Part, variable: str) -> bool:
         """Return whether the claim, if true for a number, is true for all smaller ones."""
@@ -444,8 +437,8 @@ def _right_way(claim: Part, asked: FindPart) -> None:
     assert isinstance(claim, BinaryPart)
     below = "<=" if claim.left == NamePart(asked.variable) else ">="
     above = ">=" if below == "<=" else "<="
-    if claim.operator != {"greatest": below, "least": above}[asked.direction]:
-        raise Rejected(f"there can be no {asked.direction} {asked.variable}")
+    exists = claim.operator == {"greatest": below, "least": above}[asked.direction]
+    need(exists, f"there can be no {asked.direction} {asked.variable}")
 
 
 def _samples(call: CallPart) -> bool:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TypeVar
 
 from ..boxes import number, runs
+from ..points import Case, Form
 from ..records import encode
 from .networks import Applied, Points, reads_trees
-from .parts import ApplicationPart, CasePart, ClaimPart, FamilyPart, FormPart
+from .parts import ApplicationPart, ClaimPart, FamilyPart
 
 _CASES, _FORMS, _TERMS = 6, 12, 8
 """Most cases, forms per case and terms per form that are written out."""
@@ -128,11 +129,11 @@ class PointsSubject:
     def _model(self) -> str:
         return "trees" if reads_trees(self.points.part) else "network"
 
-    def _conditions(self, case: CasePart) -> list[str]:
+    def _conditions(self, case: Case) -> list[str]:
         own = (*case.goals, *case.conditions) if self.points.part.decides else case.conditions
         return [self._condition(form) for form in own]
 
-    def _bound(self, case: CasePart) -> str:
+    def _bound(self, case: Case) -> str:
         """Return the claimed bound of a case in words, if there is one."""
         part = self.points.part
         if part.decides or part.upper <= _NONE:
@@ -209,10 +210,10 @@ class PointsSubject:
             for case in cases
         )
 
-    def _condition(self, form: FormPart) -> str:
+    def _condition(self, form: Form) -> str:
         return f"{self._form(form)} {'>' if form.strict else '>='} 0"
 
-    def _form(self, form: FormPart) -> str:
+    def _form(self, form: Form) -> str:
         terms = [(c, f"{self._application_texts[a]}[{j}]") for a, j, c in form.scores]
         terms += [(c, f"{self._points[p]}[{i}]") for p, i, c in form.features]
         text = "".join(_term(c, what) for c, what in terms[:_TERMS])

@@ -50,7 +50,7 @@ FAULTS = [
     (cover.Walk, "_check", "np.flatnonzero(leaf & nodes.alive)", "np.flatnonzero(leaf)[:0]"),
     (rows.Rows, "least", "* upper", "* (upper + 0.3)"),
     (leaks.Leaks, "_space", "one[rival] - one[label]", "one[label] - one[rival]"),
-    (leaks.Leaks, "_space", "one[label] - one[c]", "one[c] - one[label]"),
+    (leaks.Leaks, "_space", "one[label] - one[others]", "one[others] - one[label]"),
     (float32.Rounding, "_forward", "low > error", "low > -1e9"),
     (float32.Rounding, "_backward", "np.maximum(-low, high)", "np.minimum(-low, high)"),
     (float32.Rounding, "_forward", "self._added.append(added)", "self._added.append(None)"),

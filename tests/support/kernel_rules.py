@@ -4,7 +4,8 @@ import numpy as np
 
 from leaveout.kernel.cover import Nodes, at_everywhere, read_tree
 from leaveout.kernel.float32 import Region, Rounding
-from leaveout.kernel.leaks import Folded, Leaks
+from leaveout.kernel.leaks import Leaks
+from leaveout.kernel.members import Folded
 from leaveout.kernel.networks import ABOVE, BELOW, HIGH, LOW, Descent, Net, P, Pairs, Q, Slopes
 from leaveout.kernel.numbers import Rejected
 from leaveout.verifier.certify.networks import lines_only, split

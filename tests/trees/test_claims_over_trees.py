@@ -139,10 +139,10 @@ class Drawn:
         """Return the claim that the kernel is to prove."""
         goals = self.case.goals or (self.case.conditions[0].form,)
         rest = self.case.conditions if self.case.goals else self.case.conditions[1:]
-        strict = [False] * len(goals) if self.case.goals else [self.case.conditions[0].strict]
+        strict = not self.case.goals and self.case.conditions[0].strict
         case = KernelCase(
-            tuple(map(_kernel_form, goals)), tuple(_kernel_form(each.form) for each in rest), (),
-            (), False, (),
+            tuple(_kernel_form(each, strict) for each in goals),
+            tuple(_kernel_form(each.form, each.strict) for each in rest), (), (), False, (),
         )  # fmt: skip
         boxes = tuple(
             Inputs(b.lower, b.upper, tuple(Table(c.columns, c.values) for c in b.choices))
@@ -151,12 +151,12 @@ class Drawn:
         return TreePoints(
             tuple((each.model.ensemble, each.point) for each in self.asked.trees), boxes,
             tuple(tuple(np.flatnonzero(flags).tolist()) for flags in self.missing), (case,),
-            ((*strict, *(each.strict for each in rest)),), upper, not self.case.goals,
+            upper, not self.case.goals,
         )  # fmt: skip
 
 
-def _kernel_form(form: Form) -> KernelForm:
-    return KernelForm(form.features, form.scores, form.constant)
+def _kernel_form(form: Form, strict: bool) -> KernelForm:
+    return KernelForm(form.features, form.scores, form.constant, strict)
 
 
 def _value(form: Form, points: tuple[Floats, ...], scores: list[Floats]) -> Floats:

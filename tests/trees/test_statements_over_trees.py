@@ -133,17 +133,17 @@ def test_a_least_bound_that_no_point_needs_is_certified(tmp_path):
 @pytest.mark.parametrize("what", ["features", "scores"])
 def test_the_kernel_refuses_positions_that_repeat(what):
     terms = ((0, 0, 1e17), (0, 0, 1.0), (0, 0, -1e17))  # 0 in float64
-    form = KernelForm(**{"features": (), "scores": (), what: terms}, constant=-0.5)
+    form = KernelForm(**{"features": (), "scores": (), what: terms}, constant=-0.5, strict=True)
     claim = TreePoints(
         ((step(0.0, 1.0), 0),), (Inputs(np.zeros(2), np.ones(2)),), ((),),
-        (KernelCase((form,), (), (), (), False, ()),), ((True,),), -1.0, True,
+        (KernelCase((form,), (), (), (), False, ()),), -1.0, True,
     )  # fmt: skip
     proof = {
         "size": np.ones(1, np.int64), "asked": np.full((1, 2), -1, np.int32),
         "factor": np.full((1, 1), 1e6), "order": np.full((1, 2), -1, np.int32),
         "pairs": np.zeros((0, 2), np.int32),
     }  # fmt: skip
-    with pytest.raises(Rejected, match="repeats"):
+    with pytest.raises(Rejected, match="twice in one form"):
         claim.check(proof)
 
 
