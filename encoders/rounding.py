@@ -15,7 +15,7 @@ from leaveout.arrays import Floats, Integers
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
-from leaveout.kernel.float32 import FOLDED, normalised
+from leaveout.kernel.float32 import FOLDED, norm_errors
 from leaveout.kernel.smooth import Curve, declared_error
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
@@ -399,7 +399,7 @@ def rounding_error(
             value += local[out]
         elif step.groups is not None:
             centred = values[step.inputs[1]]
-            most, error, sound = normalised(
+            most, error, sound = norm_errors(
                 step.groups, centred[None, -1], centred[None, :-1].sum(axis=1),
                 lows[step.inputs[2]][None],
             )  # fmt: skip

@@ -172,7 +172,7 @@ class _Fused:
 class Rounding:
     """Errors of the networks of a program in some nodes; ``which`` is each node's network.
 
-    What is normalised is charged as a whole: see `normalised`.
+    What is normalised is charged as a whole: see `norm_errors`.
     """
 
     def __init__(self, program: Program, which: Integers, region: Region) -> None:
@@ -238,7 +238,7 @@ class Rounding:
             elif step.groups is not None:
                 _, centred, root = step.sources
                 size = self._above[centred] + self._below[centred]
-                most, added, fine = normalised(step.groups, self._error[centred], size, lows[root])
+                most, added, fine = norm_errors(step.groups, self._error[centred], size, lows[root])
                 least, error, fine = most, added, fine & self._fine[centred]
             elif step.kind:
                 known = np.isfinite(error)
@@ -331,7 +331,7 @@ class Rounding:
         return found
 
 
-def normalised(
+def norm_errors(
     groups: Integers, error: Floats, size: Floats, low: Floats
 ) -> tuple[Floats, Floats, Flags]:
     """Bound ``y = c / sqrt(v)`` and its error, v being the mean of c^2 in a group, and epsilon.

@@ -10,7 +10,7 @@ from onnx import helper
 
 from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
 from leaveout.errors import ModelError
-from leaveout.kernel.float32 import Program, Region, Rounding, normalised
+from leaveout.kernel.float32 import Program, Region, Rounding, norm_errors
 from leaveout.models.lowering import program_of
 from leaveout.models.onnx.file import network_from
 
@@ -124,7 +124,7 @@ def test_what_is_normalised_moves_no_further_than_is_said(seed):
     of = groups[:, None] == np.arange(groups.max() + 1)
     means = lambda v: (v * v) @ (of / of.sum(0))
     y = lambda v: v / np.sqrt(means(v) + epsilon)[:, groups]
-    most, moved, fine = normalised(groups, e, np.abs(c) + e, means(c))
+    most, moved, fine = norm_errors(groups, e, np.abs(c) + e, means(c))
     assert fine.all()
     for _ in range(40):
         near = c + e * rng.choice([-1.0, 1.0, 0.5], c.shape)

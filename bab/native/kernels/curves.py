@@ -58,7 +58,7 @@ _SQUARE, _INVERSE_ROOT = smooth.KIND["Square"], smooth.KIND["InverseRoot"]
 
 
 @jit_inline
-def closed(kind: int, z: float) -> tuple[float, float]:
+def closed_form(kind: int, z: float) -> tuple[float, float]:
     """Return the value and slope of a closed form: those from `_SQUARE` on."""
     if kind == _SQUARE:
         return z * z, 2.0 * z
@@ -87,7 +87,7 @@ def touch(kind: int, slope: float) -> float:
 def curve(knots: Any, data: Any, kind: int, z: float) -> tuple[float, float]:
     """Return the value and slope at a point."""
     if kind >= _SQUARE:
-        return closed(kind, z)
+        return closed_form(kind, z)
     step = data[kind, 0]
     place = min(max(z / step + HALF, 0.0), 2.0 * HALF)
     i = min(int(place), 2 * HALF - 1)
@@ -130,12 +130,12 @@ def closed_top(kind: int, a: float, c: float, lo: float, hi: float) -> tuple[flo
     """Do the work of `curve_top` for a convex closed form; turned over, it is below a tangent."""
     if a < 0.0:
         z = min(max(touch(kind, c / a), lo), hi)
-        y, s = closed(kind, z)
+        y, s = closed_form(kind, z)
         rise, size = a * s - c, abs(a) * y + abs(c * z) + (abs(a * s) + abs(c)) * (hi - lo)
         top = a * y - c * z + max(rise * (lo - z), rise * (hi - z))
         return top + 32.0 * _UNIT * size, z
-    left, _ = closed(kind, lo)
-    right, _ = closed(kind, hi)
+    left, _ = closed_form(kind, lo)
+    right, _ = closed_form(kind, hi)
     size = abs(a) * (left + right) + abs(c) * (abs(lo) + abs(hi))
     left, right = a * left - c * lo, a * right - c * hi
     return max(left, right) + 32.0 * _UNIT * size, lo if left > right else hi
@@ -193,8 +193,8 @@ def size_of(kind: int, lo: float, hi: float) -> float:
     far = abs(lo) + abs(hi)
     if kind < _SQUARE:
         return 2.0 + far
-    y, s = closed(kind, lo)
-    other, t = closed(kind, hi)
+    y, s = closed_form(kind, lo)
+    other, t = closed_form(kind, hi)
     return 2.0 + far + y + other + (abs(s) + abs(t)) * far
 
 
