@@ -122,6 +122,7 @@ def _pace(course: TraceRecord) -> str:
     long the rest took to within three times, but once seven (``docs/native.md``).
     """
     end, (half, before, after) = course.seconds[-1], _halves(course)
+    after = max(after, 1e-300)
     power = math.log(before / after) / math.log(end / max(end - half, end / 100))
     most = math.log(_LONGEST / end)
     goal = max(_CLOSED * abs(course.upper[-1]), 1e-300)
