@@ -43,6 +43,12 @@ Rows = NDArray[np.int64]
 FEW = 16
 """Larger sets of members are clustered; smaller ones are split into single members."""
 
+LARGEST = 1e60
+"""Least bound of a neuron that is too large: products of slopes then stay in float64's range.
+
+It is far above what float32 holds, which scores must not exceed either.
+"""
+
 _TOGETHER = 32
 """Members that are propagated side by side ..."""
 _NUMBERS = 2**20
@@ -259,6 +265,14 @@ class Instance:
             )
 
 
+def overflow_error(network: Network) -> SpecError:
+    """Return the error of a network over a box where nothing can be bounded."""
+    return SpecError(
+        f"over this box the scores of {network.source} or of a member may overflow float32; "
+        "nothing can be proved about them"
+    )
+
+
 def make_instance(network: Network, family: Family, box: Box) -> Instance:
     """Return the instance of a network, a family and a box."""
     if box.dimension != network.inputs:
@@ -276,9 +290,6 @@ def make_instance(network: Network, family: Family, box: Box) -> Instance:
             rounding_error(others.evaluation(), pair.hyper, box).of_confidence(),
         )
     known = (*bounds, *pair.hyper, *pair.before, *pair.after)
-    if not (np.isfinite(errors).all() and all(np.isfinite(b.width).all() for b in known)):
-        raise SpecError(
-            f"over this box the scores of {network.source} or of a member may overflow float32; "
-            "nothing can be proved about them"
-        )
+    if not (np.isfinite(errors).all() and all((b.width < LARGEST).all() for b in known)):
+        raise overflow_error(network)
     return Instance(network, family, members, box, pair, *errors)

@@ -130,6 +130,7 @@ class PairBounds:
     after: tuple[Interval, ...]
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def network_bounds(network: Stack, box: Box, deadline: Deadline = NEVER) -> tuple[Interval, ...]:
     """Bound every layer's pre-activations backward, intersected with plain intervals.
 
@@ -293,6 +294,7 @@ def _smooth_lines(
     return lowest
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def hyper_bounds(hyper: HyperNetwork, box: Box) -> tuple[Interval, ...]:
     """Bound a hyper-network's pre-activations by interval arithmetic alone."""
     sources = [Interval(box.lower, box.upper)]
@@ -306,6 +308,7 @@ def hyper_bounds(hyper: HyperNetwork, box: Box) -> tuple[Interval, ...]:
     return tuple(pre)
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def pair_bounds(
     network: Stack, hyper: HyperNetwork, bounds: tuple[Interval, ...], box: Box
 ) -> PairBounds:

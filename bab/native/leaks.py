@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from leaveout.bab.attack.leak_attack import find_leak, improve_many
 from leaveout.bab.forms import leak_forms
-from leaveout.bab.instance import Clusters, Instance
+from leaveout.bab.instance import Clusters, Instance, overflow_error
 from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.checkpoint import Checkpoint
 from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, network_digest
@@ -79,6 +79,8 @@ class Leaks:
         instance, label = self.instance, self.label
         first, clusters = instance.network.stack, instance.clusters
         space = make_space(first, instance.members, instance.box, clusters)
+        if space.overflows:
+            raise overflow_error(instance.network)
         errors = instance.network_error, instance.member_error
         forms = leak_forms(label, instance.labels, space.layout.inputs, *errors)
         return Prepared(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
 from leaveout.bab.forms import Forms
-from leaveout.bab.instance import FEW, Clusters, Others, Tree
+from leaveout.bab.instance import FEW, LARGEST, Clusters, Others, Tree
 from leaveout.bab.native.kernels.interface import Layout, MemberSets, Numbers, layout_of
 from leaveout.encoders import Box, Choices
 from leaveout.encoders.interval import gamma
@@ -257,6 +257,11 @@ class Space:
     bounded: bool = False  # whether linear bounds of all neurons are known over the region
 
     @property
+    def overflows(self) -> bool:
+        """Whether bounds may leave float64's range, where comparisons mean nothing."""
+        return not np.abs(self.root).max(initial=0.0) < LARGEST
+
+    @property
     def layout(self) -> Layout:
         """The flat layout."""
         return self.numbers.layout
@@ -309,6 +314,7 @@ class Space:
         return [found[key] for key in keys]
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def make_space(first: Stack, members: Others, box: Box, clusters: Clusters | None = None) -> Space:
     """Return networks over a region in the form that kernels use."""
     layout = layout_of(first)

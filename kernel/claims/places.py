@@ -60,6 +60,9 @@ class Places:
     def _find(self, part: FilePart, what: What) -> Path:
         files = [each for each in self.others if not each.is_dir()]
         given = {"network": self.networks, "family": self.families}.get(what, ())
+        if self.bundled and (self.folder / part.sha256).exists():
+            # What a bundle has must be what it says, whatever else is passed.
+            files, given = [], ()
         for each in files if what == "files" else []:
             if each.is_file() and digest_of(each) == part.sha256:
                 return each

@@ -137,7 +137,7 @@ _TABLE = "indexing by data is not supported; encode categories as one-hot column
 _BY_KIND: Mapping[str, str] = {
     _SMOOTH: "Acos Acosh Asin Asinh Atan Atanh Cos Cosh Erf Exp Log "
     "Reciprocal Sin Sinh Softsign Sqrt Swish Tan",
-    _NORMAL: "GroupNormalization LpNormalization LRN "
+    _NORMAL: "GroupNormalization InstanceNormalization LpNormalization LRN "
     "MeanVarianceNormalization SimplifiedLayerNormalization LpPool GlobalLpPool "
     "Normalizer",
     _ATTENTION: "Attention Einsum MultiHeadAttention RotaryEmbedding",

@@ -175,6 +175,41 @@ def test_links_compressed_entries_and_hidden_bytes_are_refused(folder, tmp_path,
         assert found == 2, (each, said)
 
 
+def test_every_header_says_what_the_list_at_the_end_says(folder, tmp_path, capsys):
+    whole = (folder / "whole.zip").read_bytes()
+    with zipfile.ZipFile(folder / "whole.zip") as archive:
+        infos = archive.infolist()
+    # Neither versions nor times say anything of an entry.
+    told = [at for at in range(30) if at not in {4, 5, 10, 11, 12, 13}]
+    for info in infos:
+        for at in told:
+            data = bytearray(whole)
+            data[info.header_offset + at] ^= 1
+            (tmp_path / "forged.zip").write_bytes(data)
+            assert status(tmp_path / "forged.zip", capsys)[0] == 2
+
+
+def test_another_archive_in_front_is_refused_though_sizes_are_made_to_fit(folder, tmp_path, capsys):
+    hidden = (folder / "other" / "whole.zip").read_bytes()
+    with zipfile.ZipFile(folder / "whole.zip") as archive:
+        last = archive.infolist()[-1].file_size
+    data = bytearray(hidden + (folder / "whole.zip").read_bytes())
+    listed = data.rfind(b"PK\x01\x02")
+    struct.pack_into("<I", data, listed + 24, last + len(hidden))
+    (tmp_path / "forged.zip").write_bytes(data)
+    assert status(tmp_path / "forged.zip", capsys)[0] == 2
+
+
+def test_a_file_of_a_bundle_must_be_what_it_says_whatever_is_passed(folder, tmp_path, capsys):
+    entries = content(folder / "whole.zip")
+    name = next(each for each in entries if each.endswith("family.npz"))
+    own = tmp_path / "family.npz"
+    own.write_bytes(entries[name])
+    forged = {**entries, name: b"something else"}
+    written(tmp_path / "forged.zip", sorted(forged.items()))
+    assert status(tmp_path / "forged.zip", capsys, "--family", str(own))[0] == 1
+
+
 def test_who_lacks_the_family_asks_for_it(folder, tmp_path, capsys):
     path = tmp_path / "lean.zip"
     run(["check", str(folder / "c.cert"), "--bundle", str(path), "--without-family"])

@@ -136,6 +136,8 @@ def test_what_is_normalised_moves_no_further_than_is_said(seed):
     ("nodes", "why"),
     [
         ([node("LayerNormalization", ["h", "g"], ["a"], epsilon=1e-8)], "epsilon = 1e-08"),
+        ([node("LayerNormalization", ["h", "g", ""], ["a"])], "an empty name"),
+        ([node("InstanceNormalization", ["h", "g", "g"], ["a"])], "not supported"),
         ([node("Pow", ["h", "p"], ["a"])], "only the powers 2 and 3"),
         ([node("Transpose", ["h"], ["t"]), node("MatMul", ["h", "h"], ["a"])], "matrix of data"),
         ([node("Div", ["h", "h"], ["a"])], "divides data by data"),

@@ -132,12 +132,6 @@ class Drawn:
         self.layernormalization()
         self.opset = self.sized(23, 22)
 
-    def instancenormalization(self):
-        self.shape = [self.sized(2, 1, 3), *(4, 2)[: self.sized(1, 2, 0)]]
-        self.attribute("epsilon", 1e-5, 1e-3, 1e-8)
-        for _ in range(2):
-            self.normal(self.sized(self.shape[0], 1))
-
     def _window(self, rank):
         some = st.lists(st.integers(1, 3), min_size=rank, max_size=rank)
         odd = st.sampled_from([[0] * rank, [-1] * rank, [1] * (rank + 1), [2**40] * rank])

@@ -90,6 +90,37 @@ def test_a_normalised_network_is_bounded_to_within_rounding(tmp_path):
     assert shown <= result.upper <= result.lower + 0.01
 
 
+@pytest.mark.parametrize("certified", [False, True])
+def test_where_bounds_overflow_nothing_is_proved(certified, tmp_path):
+    """What cancels exactly, to the power of 81, beside a spike that no random point finds."""
+    at, steep = float(np.float32(29.742469)), 2e5
+    constants = {
+        "s": [[0, 1], [1, 0]], "a": [[steep] * 3, [0] * 3], "w": [[1, 0], [-2, 0], [1, 0]],
+        "b": [1 - steep * at, -steep * at, -1 - steep * at],
+    }  # fmt: skip
+    nodes = [
+        node("MatMul", ["x", "s"], ["z"]), node("Mul", ["x", "z"], ["p"]),
+        node("Mul", ["z", "x"], ["q"]), node("Sub", ["p", "q"], ["v0"]),
+        node("Constant", [], ["k"], value=helper.make_tensor("", 1, [], [3.0])),
+        *(node("Pow", [f"v{i}", "k"], [f"v{i + 1}"]) for i in range(4)),
+        node("Gemm", ["x", "a", "b"], ["e"]), node("Relu", ["e"], ["f"]),
+        node("MatMul", ["f", "w"], ["g"]), node("Add", ["v4", "g"], ["y"]),
+    ]  # fmt: skip
+    held = {name: np.array(value, np.float32) for name, value in constants.items()}
+    onnx.save(networks.model(nodes, held, ["n", 2], ["n", 2]), tmp_path / "n.onnx")
+    spec = tmp_path / "c.spec"
+    spec.write_text(
+        'let N = network("n.onnx")\nguarantee g: forall x in box(29, 31): score(N, x, 0) <= 0.5\n'
+    )
+    (result,) = leaveout.verify(
+        spec, time=5, workers=1, certificate=tmp_path / "c.cert" if certified else None
+    ).results
+    point = np.array([[at, 1]], np.float32)
+    assert load_network(tmp_path / "n.onnx").runner().scores(point)[0, 0] == 1.0
+    assert result.verdict == "unknown"
+    assert "too large" in result.reason
+
+
 @pytest.mark.parametrize("seconds", [1.2, 2.0])
 def test_a_search_that_is_stopped_leaves_a_certificate_that_is_accepted(
     seconds, tmp_path, monkeypatch

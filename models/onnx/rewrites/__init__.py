@@ -39,7 +39,6 @@ from leaveout.models.onnx.rewrites.piecewise import (
 )
 from leaveout.models.onnx.rewrites.products import (
     Gated,
-    InstanceNormalization,
     LayerNormalization,
     Power,
     Product,
@@ -71,7 +70,6 @@ REWRITES: tuple[Rewrite, ...] = (
     Power(),
     LayerNormalization(),
     RootMeanSquare(),
-    InstanceNormalization(),
     LeakyRelu(),
     Slopes(),
     Absolute(),
