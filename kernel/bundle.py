@@ -25,7 +25,7 @@ ENTRY = re.compile(rf"{CERTIFICATE}|{ANSWERS}|[0-9a-f]{{64}}/\w[\w. +-]{{0,200}}
 """What a bundle may hold; a file that a certificate names is in a folder called by its SHA-256."""
 
 _HEAD, _EACH, _END = 30, 76, 22
-"""Bytes of a zip file before an entry, besides its name; around it, besides two names; at its end."""
+"""Bytes of a zip file before an entry, besides its name; around it, besides two; at its end."""
 _UTF8 = 0x800
 
 
