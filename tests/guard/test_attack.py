@@ -314,6 +314,8 @@ def test_what_is_printed_and_written(tmp_path, capsys, snapshot):
     assert said["guarded"]["advantage"][0] <= said["guarded"]["bound"]
     assert run([*words, "-o", str(out)]) == 2
     assert "exists; name a new file" in capsys.readouterr().err
+    assert run([*words, "-o", str(tmp_path / "nowhere" / "a.json")]) == 2
+    assert "no such folder; create it first" in capsys.readouterr().err
     assert run([*words, "--names"]) == 0
     assert "P-" in capsys.readouterr().out
 

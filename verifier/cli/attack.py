@@ -99,6 +99,8 @@ def attack(
 
     if output is not None and output.exists():
         raise GuardError(f"-o {output}: exists; name a new file")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise GuardError(f"-o {output}: no such folder; create it first")
     if references < 2:
         raise GuardError(f"--references {references}: expected at least 2")
     if epsilon is not None:
