@@ -131,7 +131,7 @@ def row(name: str, found: Found, compared: tuple[float, float, float, float]) ->
     guard = f"{own.value:.5f} [{own.low:.5f}, {own.high:.5f}] <= {bound:.5f}"
     return (
         f"{name:30} {loss:.3f} {theirs:.3f}  {label:.3f} {rule:.3f}  "
-        f"{auc(found.strangers_attacks)}  {auc(found.same_rows)}  {guard}"
+        f"{auc(found.others_attacks)}  {auc(found.same_rows)}  {guard}"
     )
 
 

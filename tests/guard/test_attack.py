@@ -1,6 +1,7 @@
 """Membership attacks: measures by brute force, references by retraining, and what is said."""
 
 import csv
+import hashlib
 import json
 import random
 from statistics import NormalDist
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from leaveout.models.boosting.training import Settings, train_trees
-from leaveout.models.linear.fit import coefficients_of
+from leaveout.models.linear.fit import coefficients_of, with_rows
 from leaveout.models.reading import Reading
 from leaveout.models.train import Recipe
 from leaveout.models.train import run as train
@@ -35,17 +36,18 @@ from support.linear_tables import opened, table, trained, write
 def test_measures_are_those_of_all_pairs_and_thresholds(seed):
     rng = np.random.default_rng(seed)
     members = rng.integers(0, 12, rng.integers(5, 250)) + rng.integers(0, 3)
-    others = rng.integers(0, 12, rng.integers(5, 250))
+    others = rng.integers(0, 12, (250, 999, 1000, 10000)[seed])
     found = judge_scores("loss", members.astype(float), others.astype(float))
     pairs = [(m > o) + (m == o) / 2 for m in members for o in others]
     assert found.auc.value == pytest.approx(np.mean(pairs), abs=1e-12)
     shares = [(np.mean(members >= t), np.mean(others >= t)) for t in range(20)]
     assert found.advantage.value == pytest.approx(max(a - b for a, b in shares), abs=1e-12)
-    for one_in, rate in zip((100, 1000), found.rates, strict=True):
+    assert [rate is None for rate in found.rates] == [seed < 2, seed < 3]
+    rates = [rate for rate in found.rates if rate is not None]
+    for one_in, rate in zip((100, 1000), rates, strict=False):
         best = max(a for a, b in shares if b <= 1 / one_in)
         assert rate.value == pytest.approx(best, abs=1e-12)
-        assert rate.low <= best <= rate.high
-    for each in (found.auc, found.advantage, *found.rates):
+    for each in (found.auc, found.advantage, *rates):
         assert 0 <= each.low <= each.value <= each.high <= 1
 
 
@@ -66,6 +68,22 @@ def test_intervals_hold_as_often_as_they_say():
         inside = [known[int(hits)].low <= chance <= known[int(hits)].high for hits in draws]
         assert np.mean(inside) > 0.95
     assert mean_interval(1.0, 500, 0.05).low > 0.99  # far closer than without the divergence
+
+
+@pytest.mark.parametrize("count", [1000, 10000])
+@pytest.mark.parametrize("members", [40, 2000])
+def test_intervals_of_rates_hold_though_the_threshold_is_drawn(count, members):
+    rng, normal = np.random.default_rng(0), NormalDist()
+    truth = [1 - normal.cdf(normal.inv_cdf(1 - rate) - 1.5) for rate in (0.01, 0.001)]
+    held = {}
+    for _ in range(300):
+        found = judge_scores("loss", rng.normal(1.5, 1, members), rng.normal(0, 1, count))
+        for rate, own in zip(found.rates, truth, strict=True):
+            if rate is not None:
+                held.setdefault(own, []).append(rate.low <= own <= rate.high)
+    assert len(held) == (1 if count == 1000 else 2)
+    for each in held.values():
+        assert len(each) == 300 and np.mean(each) >= 0.95
 
 
 def test_an_attack_by_answers_is_the_difference_of_their_chances():
@@ -142,7 +160,7 @@ def test_references_of_linear_models_are_refits(kind, tmp_path):
     folder = trained(tmp_path, table(5, 40, 2 if kind == "logistic" else 3), kind=kind)
     known, model = load_references(folder), opened(folder).model
     for member in (0, 7, 39):
-        left = model.of_rows(np.delete(np.arange(40), member))
+        left = with_rows(model, np.delete(np.arange(40), member))
         truth = model.design(model.X) @ coefficients_of(left.problems).T
         truth = np.concatenate([0 * truth, truth], 1) if truth.shape[1] == 1 else truth
         for places, scores in known.without(model.X, np.arange(40), np.full(40, member)):
@@ -169,11 +187,11 @@ def test_an_overfitted_model_is_attacked_well_and_rows_it_never_saw_are_not(over
     asked = read_asked(known, source)
     assert asked.member.tolist() == [*range(60), *[-1] * 60]
     found = attack(known, asked)
-    ratio, loss, label = found.strangers_attacks
+    ratio, loss, label = found.others_attacks
     # Of strangers half get the label tossed for them, as surely as training rows.
     assert ratio.auc.low > 0.75 and loss.auc.low > 0.55 and label.advantage.value > 0.3
     assert found.same_rows[0].auc.low > 0.6
-    assert (found.members, found.strangers, found.models) == (60, 60, 60)
+    assert (found.members, found.others, found.models) == (60, 60, 60)
     assert found.guarded is None
     answers = [known.whole(asked.X[:60]).argmax(axis=1)]
     turned = np.zeros(60, bool)
@@ -185,7 +203,7 @@ def test_an_overfitted_model_is_attacked_well_and_rows_it_never_saw_are_not(over
     rest = np.flatnonzero(asked.member < 0)
     halves = np.where(np.arange(60) % 2, np.arange(60), -1)
     none = attack(known, asked_of(known, asked.X[rest], asked.y[rest], halves))
-    for each in none.strangers_attacks:
+    for each in none.others_attacks:
         assert each.auc.low < 0.5 < each.auc.high
     # The rows most at risk are those of which the member is least sure.
     risks = [each.score for each in found.risks]
@@ -224,7 +242,7 @@ def test_what_a_guard_gives_away_is_within_the_bound(either):
     right, chance = labels == y, random.Random(0)
     drawn = [[draw_noisy_label(int(a), 3, 1.5, chance) for _ in range(2000)] for a in labels]
     mean = [np.mean(np.array(d) == y[k]) if leaks[k] else right[k] for k, d in enumerate(drawn)]
-    told = found.strangers_attacks[-1]
+    told = found.others_attacks[-1]
     assert told.name == "label, epsilon 1.5"
     assert told.advantage.value == pytest.approx(np.mean(mean[:40]) - np.mean(mean[40:]), abs=0.02)
 
@@ -243,6 +261,32 @@ def test_training_rows_are_found_by_content_and_by_name(tmp_path):
     source = write(tmp_path, [*others[:10], *rows[::-1]], "named.csv")
     found = read_asked(load_references(named), source)
     assert found.member.tolist() == [*[-1] * 10, *range(39, -1, -1)]
+    assert (found.told, found.changed) == ("column 'person'; contents are compared", 0)
+
+
+def test_rows_of_a_known_name_and_other_contents_are_others(tmp_path, capsys):
+    rows = table(5, 40)
+    folder = trained(tmp_path, rows)
+    fake = [{**row, "person": rows[at]["person"]} for at, row in enumerate(table(6, 12))]
+    turned = {**rows[12], "ill": "ny"[rows[12]["ill"] == "n"]}
+    source = write(tmp_path, [*fake, turned, *rows[13:]], "fake.csv")
+    found = read_asked(load_references(folder), source)
+    assert found.member.tolist() == [*[-1] * 13, *range(13, 40)]
+    assert found.changed == 13
+    assert run(["audit", "attack", str(folder), "--data", str(source)]) == 0
+    assert "other contents, counted as others: 13\n" in capsys.readouterr().out
+    assert run(["audit", "attack", str(folder), "--data", str(source), "--id", "ward"]) == 2
+    told = capsys.readouterr().err
+    assert "column 'ward': names no training row; names are in column 'person'\n" in told
+    # Groups have their rows, each as often as it was trained on.
+    for at, row in enumerate(rows):
+        row["person"] = f"P-{at // 4}"
+    grouped = trained(tmp_path, rows, "grouped", identity=None, reading=Reading(group="person"))
+    moved = {**rows[0], "person": "P-3"}
+    source = write(tmp_path, [*rows, rows[5], moved], "more.csv")
+    found = read_asked(load_references(grouped), source)
+    assert found.member.tolist() == [*(at // 4 for at in range(40)), -1, -1]
+    assert found.changed == 2
 
 
 def test_what_is_printed_and_written(tmp_path, capsys, snapshot):
@@ -257,13 +301,21 @@ def test_what_is_printed_and_written(tmp_path, capsys, snapshot):
     assert told.replace(str(tmp_path), ".") == snapshot
     assert "P-" not in told + out.read_text()
     said = json.loads(out.read_text())
-    assert (said["members"], said["strangers"], len(said["strangers_attacks"])) == (40, 30, 4)
-    for each in said["strangers_attacks"]:
+    assert (said["members"], said["others"], len(said["others_attacks"])) == (40, 30, 4)
+    for each in said["others_attacks"]:
         low = each["auc"][1]
         assert low <= each["auc"][0] and each["accuracy"][0] == (1 + each["advantage"][0]) / 2
+    assert said["others_attacks"][0]["rates"] == dict.fromkeys(
+        ["TPR at FPR 0.01", "TPR at FPR 0.001"]
+    )
+    for path in (source, folder / "linear.npz"):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        assert said["sha256"]["data" if path == source else path.name] == digest
     assert said["guarded"]["advantage"][0] <= said["guarded"]["bound"]
     assert run([*words, "-o", str(out)]) == 2
     assert "exists; name a new file" in capsys.readouterr().err
+    assert run([*words, "-o", str(tmp_path / "nowhere" / "a.json")]) == 2
+    assert "no such folder; create it first" in capsys.readouterr().err
     assert run([*words, "--names"]) == 0
     assert "P-" in capsys.readouterr().out
 
@@ -273,6 +325,10 @@ REFUSED = {
     "label": lambda rows: [*rows[:20], {**rows[20], "ill": "q"}],
     "twice": lambda rows: [*rows, rows[2]],
     "few": lambda rows: rows[:9],
+    "other contents": lambda rows: [
+        {**row, "person": f"P-{(at + (at >= 30)) % 40}"} for at, row in enumerate(rows[:39])
+    ],
+    "wrong names": lambda rows: [{**row, "person": f"Q-{at}"} for at, row in enumerate(rows)],
     "no name": lambda rows: [{k: v for k, v in row.items() if k != "person"} for row in rows],
 }
 
@@ -342,7 +398,13 @@ def test_rows_of_networks_are_found_by_digest_and_by_name(tmp_path, identity, me
     assert asked.unclear == 30 - count
     truth = [*[-1] * 15, *range(count)] if named else [*range(count), *[-1] * 15]
     assert asked.member.tolist() == truth
-    if not named:
+    assert asked.told == (
+        "column 'who'; contents are not compared" if named else "the digest of the first rows"
+    )
+    if named:  # more rows than were trained on, also where no member lacks them
+        with pytest.raises(Exception, match="a second row 'R29'; drop one"):
+            read_asked(known, write_rows(tmp_path / "b.csv", [*both, rows[29]]), "who")
+    else:
         changed = [(*rows[0][:3], 1 - rows[0][3]), *rows[1:]]
         with pytest.raises(Exception, match="not, unchanged and in order"):
             read_asked(known, write_rows(tmp_path / "b.csv", changed))

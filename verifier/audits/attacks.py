@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import bdtr, bdtrc
 
 from leaveout.arrays import Floats, Integers
 from leaveout.verifier.audits.intervals import clopper_pearson
@@ -16,6 +17,9 @@ CONFIDENCE = 0.95
 
 ONE_IN = (100, 1000)
 """False positive rates at which true positive rates are given: one row in so many."""
+
+_LEAST_FALSE = 10
+"""Others that must lie above such a threshold, or its place is anybody's guess."""
 
 _LEAST_SPREAD = 1e-3
 """A row's spread is at least this share of the median row's: some references agree exactly."""
@@ -38,16 +42,16 @@ class Attack:
     name : str
     auc : Range
         Probability that a training row scores above another row; ties count half.
-    rates : tuple of Range
+    rates : tuple of (Range or None)
         Share of training rows found where at most one other row in `ONE_IN` is taken for one;
-        empty for attacks that see labels only, which have one threshold.
+        None with too few others; empty for attacks that see labels only: they have no threshold.
     advantage : Range
         Largest difference of the two shares over all thresholds; accuracy is (1 + advantage) / 2.
     """
 
     name: str
     auc: Range
-    rates: tuple[Range, ...]
+    rates: tuple[Range | None, ...]
     advantage: Range
 
 
@@ -94,25 +98,38 @@ def _divergence(mean: float, other: float) -> float:
 def judge_scores(name: str, members: Floats, others: Floats) -> Attack:
     """Judge an attack that calls a row a member where its score is high.
 
-    Members and others must be independent; the false positive rate of a threshold is that among
-    these others.
+    All rows must be independent. The threshold of a false positive rate is drawn with the others,
+    so intervals of true positive rates hold wherever the exact one may be.
     """
     ascending, error = np.sort(others), 1.0 - CONFIDENCE
     few = min(len(members), len(others))
     above, upto = (np.searchsorted(ascending, members, side) for side in ("left", "right"))
     auc = float((above + upto).sum() / (2.0 * len(members) * len(others)))
-    rates = []
-    for one_in in ONE_IN:
-        found = int((members > ascending[-1 - len(others) // one_in]).sum())
-        ends = clopper_pearson(found, len(members), CONFIDENCE)
-        rates.append(Range(found / len(members), *ends))
+    rates = tuple(_rate_at(members, ascending, one_in) for one_in in ONE_IN)
     cuts, own = np.concatenate((members, others)), np.sort(members)
     shares = [1.0 - np.searchsorted(each, cuts) / len(each) for each in (own, ascending)]
     most = max(0.0, float((shares[0] - shares[1]).max()))
     # Dvoretzky, Kiefer, Wolfowitz and Massart: of all thresholds at once, half the error each.
     far = sum(math.sqrt(math.log(4.0 / error) / (2 * len(each))) for each in (members, others))
     advantage = Range(most, max(0.0, most - far), min(1.0, most + far))
-    return Attack(name, mean_interval(auc, few, error), tuple(rates), advantage)
+    return Attack(name, mean_interval(auc, few, error), rates, advantage)
+
+
+def _rate_at(members: Floats, ascending: Floats, one_in: int) -> Range | None:
+    """Return the true positive rate; each of the four ends fails with a quarter of the error."""
+    count, each = len(ascending), (1.0 + CONFIDENCE) / 2
+    if count < _LEAST_FALSE * one_in:
+        return None
+    # The true threshold is between these of the others' scores, from the top.
+    chances, error = (np.arange(count), count, 1 / one_in), (1.0 - each) / 2
+    few, many = int((bdtr(*chances) <= error).sum()), 1 + int((bdtrc(*chances) > error).sum())
+    low, value, high = (
+        int((members > ascending[-k]).sum()) for k in (few, 1 + count // one_in, many)
+    )
+    total = len(members)
+    return Range(
+        value / total, clopper_pearson(low, total, each)[0], clopper_pearson(high, total, each)[1]
+    )
 
 
 def judge_answers(name: str, members: Floats, others: Floats) -> Attack:

@@ -16,7 +16,7 @@ from leaveout.verifier.cli.progress import counter_bar
 
 if TYPE_CHECKING:
     from leaveout.verifier.audits.attacks import Attack, Range
-    from leaveout.verifier.guard.attack import Found
+    from leaveout.verifier.guard.attack import Asked, Found
 
 
 def attack(
@@ -45,14 +45,14 @@ def attack(
             "--id",
             metavar="COLUMN",
             help="Column of the CSV that names training rows, or groups, as the training table "
-            "does, or by their numbers from 0; rows with another name are strangers.",
+            "does, or by their numbers from 0; rows with another name are others.",
             show_default="the training table's, or rows are found by what they hold",
         ),
     ] = "",
     epsilon: Annotated[
         float | None,
         typer.Option(
-            help="Also attack the answers of a guard of this epsilon; none is drawn or remembered.",
+            help="Also attack the answers of a guard of this epsilon; none is drawn or stored.",
             show_default=False,
         ),
     ] = None,
@@ -89,14 +89,18 @@ def attack(
     """  # fmt: skip
     from leaveout.errors import GuardError
     from leaveout.files import write_whole
+    from leaveout.kernel.files import digest_of
     from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.guard.attack import attack as find
     from leaveout.verifier.guard.attack import read_asked
+    from leaveout.verifier.guard.loading import model_files
     from leaveout.verifier.guard.reference_models import load_references
     from leaveout.verifier.guard.subject import GuardSettings
 
     if output is not None and output.exists():
         raise GuardError(f"-o {output}: exists; name a new file")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise GuardError(f"-o {output}: no such folder; create it first")
     if references < 2:
         raise GuardError(f"--references {references}: expected at least 2")
     if epsilon is not None:
@@ -107,55 +111,63 @@ def attack(
     with counter_bar("asking", "questions") as show:
         found = find(known, asked, epsilon=epsilon, count=references, seed=seed, progress=show)
     if output is not None:
-        write_whole(output, _json_of(found, names))
+        digests = {"data": digest_of(data)}
+        digests |= {each.name: digest_of(each) for each in model_files(folder)}
+        write_whole(output, _json_of(found, asked, digests, names))
     with reader_may_leave():
-        sys.stdout.write(_table(found, "group" if known.subject.group else "row", names))
+        sys.stdout.write(_table(found, asked, "group" if known.subject.group else "row", names))
         if output is not None:
             sys.stdout.write(lines([("file", str(output))]) + "\n")
         for note in known.subject.notes:
             typer.echo(f"note: {note}", err=True)
 
 
-def _json_of(found: Found, names: bool) -> bytes:
-    said = asdict(found)
-    for part in ("strangers_attacks", "same_rows"):
-        for each in said[part]:
-            each["accuracy"] = [(1 + end) / 2 for end in each["advantage"]]
+def _json_of(found: Found, asked: Asked, digests: dict[str, str], names: bool) -> bytes:
+    from leaveout.verifier.audits.attacks import ONE_IN
+
+    said = asdict(found) | {"told_by": asked.told, "sha256": digests}
+    said["known_name_other_contents"] = asked.changed
+    for each in (*said["others_attacks"], *said["same_rows"]):
+        each["accuracy"] = [(1 + end) / 2 for end in each["advantage"]]
+        called = (f"TPR at FPR {1 / each:g}" for each in ONE_IN)
+        each["rates"] = dict(zip(called, each["rates"], strict=False))  # none of labels
     for each in said["risks"] if not names else ():
         del each["unit"]
     return json.dumps(said, indent=1).encode() + b"\n"
 
 
-def _table(found: Found, unit: str, names: bool) -> str:
+def _table(found: Found, asked: Asked, unit: str, names: bool) -> str:
     rows = [["training rows, or others?", "AUC", "TPR at 1 % FPR", "at 0.1 %", "accuracy"]]
-    rows += map(_cells, found.strangers_attacks)
-    if not found.strangers_attacks:
+    rows += map(_cells, found.others_attacks)
+    if not found.others_attacks:
         rows.append(["(no others in --data)", "", "", "", ""])
     rows.append([f"with the {unit}, or without?", "", "", "", ""])
     rows += map(_cells, found.same_rows)
     said = [("models", f"{found.models:,} without one {unit} each; {found.references:,} with it")]
-    said.append(("rows", f"{found.members:,} trained on, {found.strangers:,} others"))
+    said.append(("rows", f"{found.members:,} trained on, {found.others:,} others"))
     if found.unclear:
         said.append(("", f"{found.unclear:,} more trained on, left aside: no model lacks them"))
+    if asked.changed:
+        said.append(("", f"known name but other contents, counted as others: {asked.changed:,}"))
+    said.append(("told by", asked.told))
+    own, kept = "row" if unit == "row" else f"row's {unit}", found.members - found.noised
     said += [
-        ("scores", f"differ without the {unit}: {_share(found.scores_differ)} of rows"),
-        ("labels", f"differ without the {unit}: {_share(found.labels_differ)} of rows"),
+        ("scores", f"differ without the {own}: {_share(found.scores_differ)} of rows"),
+        ("labels", f"differ without the {own}: {_share(found.labels_differ)} of rows"),
+        ("proved", f"{kept:,} of {found.members:,} labels hinge on no {unit}"),
     ]
-    share = found.noised / found.members
-    said.append(
-        ("proved", f"labels of all but {found.noised:,} rows ({share:.2%}) hinge on no {unit}")
-    )
     if found.guarded is not None:
-        own = found.guarded
+        value, low, high = found.guarded.advantage
+        told = f"advantage of one answer {value:.4g} on these rows, proved: at most"
         said += [
-            (f"epsilon {own.epsilon:g}", f"advantage of one answer {_exact(own.advantage)}"),
-            ("", f"proved: at most {own.bound:.4g}"),
+            (f"epsilon {found.guarded.epsilon:g}", f"{told} {found.guarded.bound:.4g}"),
+            ("", f"on further rows like these: between {low:.4g} and {high:.4g}"),
         ]
     for at, each in enumerate(found.risks[:3]):
         who = each.unit if names else each.place.rpartition(", ")[2]
         turns = ", another label" * each.turned
-        told = f"{who}: its label {each.with_row:.3g}, {each.without:.3g} without it{turns}"
-        said.append(("most at risk" * (at == 0), told))
+        told = f"{who}: its label's probability {each.with_row:.3g}, without it {each.without:.3g}"
+        said.append(("most at risk" * (at == 0), told + turns))
     return "\n".join(align(rows, str.ljust)) + "\n" + lines(said) + "\n"
 
 
@@ -165,13 +177,11 @@ def _cells(each: Attack) -> list[str]:
     return [f"  {each.name}", _number(each.auc), *rates, _number(accuracy)]
 
 
-def _number(found: Range | tuple[float, ...]) -> str:
+def _number(found: Range | tuple[float, ...] | None) -> str:
+    if found is None:
+        return "-"
     value, low, high = found
     return f"{value:.3f} [{low:.3f}, {high:.3f}]"
-
-
-def _exact(found: Range) -> str:
-    return f"{found.value:.4g}, between {found.low:.4g} and {found.high:.4g}"
 
 
 def _share(found: Range) -> str:

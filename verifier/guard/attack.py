@@ -53,6 +53,10 @@ class Asked:
         Where each stands.
     unclear : int
         How many training rows were left aside, as no member lacks them.
+    told : str
+        How training rows were told from others.
+    changed : int
+        Rows with a known name but other contents: they are others.
     """
 
     X: NDArray[Any]
@@ -60,6 +64,8 @@ class Asked:
     member: Integers
     places: tuple[str, ...]
     unclear: int
+    told: str = ""
+    changed: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,7 +95,7 @@ class Found:
 
     Attributes
     ----------
-    members, strangers, unclear : int
+    members, others, unclear : int
         Rows, and training rows left aside as no member lacks them.
     confidence : float
         Of each interval by itself.
@@ -97,7 +103,7 @@ class Found:
         Without a row each.
     references : int
         Models with the row, by which the likelihood ratio of ``same_rows`` is taken.
-    strangers_attacks : tuple of Attack
+    others_attacks : tuple of Attack
         On training rows against other rows; empty without such.
     same_rows : tuple of Attack
         On the model against the one without the row asked about, a coin choosing for each row.
@@ -112,12 +118,12 @@ class Found:
     """
 
     members: int
-    strangers: int
+    others: int
     unclear: int
     confidence: float
     models: int
     references: int
-    strangers_attacks: tuple[Attack, ...]
+    others_attacks: tuple[Attack, ...]
     same_rows: tuple[Attack, ...]
     scores_differ: Range
     labels_differ: Range
@@ -154,10 +160,10 @@ def read_asked(references: References, source: Path, column: str = "") -> Asked:
         table, X, places = read_inputs(subject, source)
         if subject.encoding is None or table is None:
             raise GuardError(f"{source}: the model was trained on arrays; pass an NPZ")
-        table.require(subject.encoding.label, "it contains the labels")
+        table.require(subject.encoding.label, "each row needs its label")
         words, column = table.column(subject.encoding.label), column or references.identity
         if column:
-            table.require(column, "it says which rows the model was trained on")
+            table.require(column, "training rows are told by their names")
         cells = table.column(column) if column else None
     known = {name: at for at, name in enumerate(names)}
     for at, word in enumerate(words):
@@ -165,17 +171,23 @@ def read_asked(references: References, source: Path, column: str = "") -> Asked:
             what = f"{word!r} is not a label of this model; it has {', '.join(names)}"
             raise GuardError(f"{places[at]}: {what}")
     y = np.array([known[word] for word in words], np.int64)
-    if cells is not None:
-        member = _members_of(references, cells, places)
-    else:
-        try:
-            member = references.find(X, y)
-        except GuardError as error:
-            raise GuardError(f"{source}: {error}") from None
+    named = None if cells is None else _members_of(references, cells, places)
+    if named is not None and (named == STRANGER).all():
+        where = references.identity
+        hint = f"; names are in column {where!r}" if where not in ("", column) else ""
+        raise GuardError(f"{source}, column {column!r}: names no training row{hint}")
+    try:
+        member = references.find(X, y, named)
+    except GuardError as error:
+        raise GuardError(f"{source}: {error}") from None
+    told = "contents" if references.holds else "the digest of the first rows"
+    if named is not None:
+        what = "contents and numbers of rows" if subject.group else "contents"
+        told = f"column {column!r}; {what} are {'' if references.holds else 'not '}compared"
     kept = np.flatnonzero(member != UNCLEAR)
     return Asked(
         X[kept], y[kept], member[kept], tuple(places[at] for at in kept.tolist()),
-        len(X) - len(kept),
+        len(X) - len(kept), told, 0 if named is None else int((member != named).sum()),
     )  # fmt: skip
 
 
@@ -208,8 +220,8 @@ def _members_of(references: References, cells: list[str], places: tuple[str, ...
     unclear = dict.fromkeys(references.unclear, UNCLEAR)
     found = np.array([known.get(each, unclear.get(each, STRANGER)) for each in cells], np.int64)
     if not references.subject.group:
-        for name, times in Counter(each for each in cells if each in known).items():
-            if times > 1:
+        for name, times in Counter(cells).items():
+            if times > 1 and (name in known or name in unclear):
                 twice = [at for at, each in enumerate(cells) if each == name][1]
                 raise GuardError(f"{places[twice]}: a second row {name!r}; drop one")
     return found
@@ -230,7 +242,7 @@ def attack(
     ----------
     references, asked
     epsilon : float or None
-        Of a guard whose answers are attacked, too; no answer is drawn or remembered.
+        Of a guard whose answers are attacked, too; no answer is drawn or stored.
     count : int
         Most models that serve as references with a row.
     seed : int
@@ -245,9 +257,10 @@ def attack(
     """
     inside, outside = (np.flatnonzero(part) for part in (asked.member >= 0, asked.member < 0))
     if len(inside) < LEAST_ROWS or 0 < len(outside) < LEAST_ROWS:
+        known = f" ({asked.changed} have a known name but other contents)" * (asked.changed > 0)
         raise GuardError(
-            f"{len(inside)} rows that the model was trained on and {len(outside)} others; expected "
-            f"at least {LEAST_ROWS} of each, or none of the others"
+            f"{len(inside)} rows that the model was trained on and {len(outside)} others{known}; "
+            f"expected at least {LEAST_ROWS} of each, or none of the others"
         )
     models = references.subject.members
     rng = np.random.default_rng(seed)

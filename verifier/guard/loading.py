@@ -161,6 +161,11 @@ def delete_rows(subject: Subject, rows: Rows) -> None:
         change_rows(subject, lambda forest: forest.delete(rows))
 
 
+def model_files(folder: Path) -> list[Path]:
+    """Return the files of the model that a folder has, without what a guard remembers."""
+    return [each for each in files_of(folder) if each.is_file() and MEMORY not in each.name]
+
+
 def files_of(folder: Path) -> list[Path]:
     """Return the files of a folder that a guard reads or writes."""
     memories = [f"{MEMORY}{suffix}" for suffix in ("", "-wal", "-shm")]

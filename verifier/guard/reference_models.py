@@ -42,7 +42,7 @@ _AT_ONCE = 2**22
 Pairs = Iterator[tuple[Integers, Floats]]
 """Blocks of answered pairs: their places, and their scores, shape (pairs, labels)."""
 
-Find = Callable[[NDArray[Any], Integers], Integers]
+Find = Callable[[NDArray[Any], Integers, Integers | None], Integers]
 Whole = Callable[[NDArray[Any]], Floats]
 Without = Callable[[NDArray[Any], Integers, Integers], Pairs]
 
@@ -62,9 +62,11 @@ class References:
         What training rows are called that no member lacks.
     identity : str
         The column that names rows, or groups; empty if it is not known.
+    holds : bool
+        Whether it has its training rows, so that contents are compared.
     find : callable
         Returns of rows and labels which member lacks each: -1 for strangers, -2 for training rows
-        that no member lacks. Raises where that cannot be told.
+        that no member lacks; perhaps given which by name. Raises where that cannot be told.
     whole : callable
         Returns the model's scores of inputs, shape (n, labels).
     without : callable
@@ -75,6 +77,7 @@ class References:
     names: tuple[str, ...]
     unclear: frozenset[str]
     identity: str
+    holds: bool
     find: Find
     whole: Whole
     without: Without
@@ -117,7 +120,9 @@ def _of_network(subject: NetworkSubject) -> References:
     count = len(family) if facts is None else facts.rows
     called = (() if facts is None else facts.ids) or map(str, range(count))
 
-    def find(X: NDArray[Any], y: Integers) -> Integers:
+    def find(X: NDArray[Any], y: Integers, named: Integers | None) -> Integers:
+        if named is not None:
+            return named
         given = None
         if facts is not None and not facts.group and len(X) >= facts.rows:
             given = TrainingData(X[: facts.rows], y[: facts.rows], ()).facts().sha256
@@ -138,8 +143,8 @@ def _of_network(subject: NetworkSubject) -> References:
 
     return References(
         subject, subject.names or tuple(map(str, range(subject.labels))),
-        frozenset(called) - set(subject.unit_names), "" if facts is None else facts.group, find,
-        lambda X: network.runner().scores(X).astype(np.float64), without,
+        frozenset(called) - set(subject.unit_names), "" if facts is None else facts.group, False,
+        find, lambda X: network.runner().scores(X).astype(np.float64), without,
     )  # fmt: skip
 
 
@@ -171,24 +176,29 @@ def _of_table(folder: Path, subject: TableSubject) -> References:
         find, whole = _no_rows, lambda X: _both(ensemble.scores(X), ensemble.center)
         without = _tree_pairs(leaks)
         column = leaks.family.group or column
-    return References(subject, subject.names, frozenset(), column, find, whole, without)
+    holds = find is not _no_rows
+    return References(subject, subject.names, frozenset(), column, holds, find, whole, without)
 
 
-def _no_rows(X: NDArray[Any], y: Integers) -> Integers:
+def _no_rows(X: NDArray[Any], y: Integers, named: Integers | None) -> Integers:
+    if named is not None:
+        return named
     raise GuardError("trees do not hold their rows; name them by a column of a CSV, with --id")
 
 
 def _finder(X: Floats, y: Integers, units: Integers) -> Find:
-    """Return what finds rows among those held, each as often as it is held."""
+    """Return what finds rows among those held (of the name given), each as often as it is held."""
 
-    def key(x: NDArray[Any], label: int) -> tuple[bytes, int]:
-        return (x + 0.0).tobytes(), int(label)
+    def keys(X: NDArray[Any], *numbers: Integers) -> Iterator[tuple[bytes, ...]]:
+        parts = ([(each + 0).tobytes() for each in part] for part in (X, *numbers))
+        return zip(*parts, strict=True)
 
-    def find(others: NDArray[Any], labels: Integers) -> Integers:
-        held: dict[tuple[bytes, int], list[int]] = {}
-        for at in reversed(range(len(X))):
-            held.setdefault(key(X[at], y[at]), []).append(int(units[at]))
-        known = (held.get(key(x, label)) for x, label in zip(others, labels, strict=True))
+    def find(others: NDArray[Any], labels: Integers, named: Integers | None) -> Integers:
+        held: dict[tuple[bytes, ...], list[int]] = {}
+        own, asked = ((y,), (labels,)) if named is None else ((y, units), (labels, named))
+        for at, key in reversed([*enumerate(keys(X, *own))]):
+            held.setdefault(key, []).append(int(units[at]))
+        known = map(held.get, keys(others, *asked))
         return np.array([each.pop() if each else STRANGER for each in known], np.int64)
 
     return find
