@@ -254,7 +254,9 @@ def test_training_rows_are_found_by_content_and_by_name(tmp_path):
     both = [*others[:10], *rows[::-1], *others[10:], rows[3]]
     source = write(tmp_path, both, "asked.csv")
     found = read_asked(load_references(plain), source)
-    assert found.member.tolist() == [*[-1] * 10, *range(39, -1, -1), *[-1] * 21]
+    # The second copy of a row is no stranger.
+    assert found.member.tolist() == [*[-1] * 10, *range(39, -1, -1), *[-1] * 20]
+    assert found.unclear == 1
     named = trained(tmp_path, rows, "named")
     for at, row in enumerate(others):
         row["person"] = f"Q-{at}"
@@ -285,8 +287,8 @@ def test_rows_of_a_known_name_and_other_contents_are_others(tmp_path, capsys):
     moved = {**rows[0], "person": "P-3"}
     source = write(tmp_path, [*rows, rows[5], moved], "more.csv")
     found = read_asked(load_references(grouped), source)
-    assert found.member.tolist() == [*(at // 4 for at in range(40)), -1, -1]
-    assert found.changed == 2
+    assert found.member.tolist() == [*(at // 4 for at in range(40)), -1]
+    assert (found.changed, found.unclear) == (1, 1)
 
 
 def test_what_is_printed_and_written(tmp_path, capsys, snapshot):
@@ -402,7 +404,7 @@ def test_rows_of_networks_are_found_by_digest_and_by_name(tmp_path, identity, me
         "column 'who'; contents are not compared" if named else "the digest of the first rows"
     )
     if named:  # more rows than were trained on, also where no member lacks them
-        with pytest.raises(Exception, match="a second row 'R29'; drop one"):
+        with pytest.raises(Exception, match="another row has this name; drop one"):
             read_asked(known, write_rows(tmp_path / "b.csv", [*both, rows[29]]), "who")
     else:
         changed = [(*rows[0][:3], 1 - rows[0][3]), *rows[1:]]

@@ -223,7 +223,7 @@ def _members_of(references: References, cells: list[str], places: tuple[str, ...
         for name, times in Counter(cells).items():
             if times > 1 and (name in known or name in unclear):
                 twice = [at for at, each in enumerate(cells) if each == name][1]
-                raise GuardError(f"{places[twice]}: a second row {name!r}; drop one")
+                raise GuardError(f"{places[twice]}: another row has this name; drop one")
     return found
 
 

@@ -199,7 +199,9 @@ def _finder(X: Floats, y: Integers, units: Integers) -> Find:
         for at, key in reversed([*enumerate(keys(X, *own))]):
             held.setdefault(key, []).append(int(units[at]))
         known = map(held.get, keys(others, *asked))
-        return np.array([each.pop() if each else STRANGER for each in known], np.int64)
+        # Further copies of a row are no strangers: nothing is said of them.
+        found = (STRANGER if each is None else each.pop() if each else UNCLEAR for each in known)
+        return np.array([*found], np.int64)
 
     return find
 
