@@ -184,10 +184,11 @@ def read_asked(references: References, source: Path, column: str = "") -> Asked:
     if named is not None:
         what = "contents and numbers of rows" if subject.group else "contents"
         told = f"column {column!r}; {what} are {'' if references.holds else 'not '}compared"
+    changed = 0 if named is None else int(((member == STRANGER) & (named != STRANGER)).sum())
     kept = np.flatnonzero(member != UNCLEAR)
     return Asked(
         X[kept], y[kept], member[kept], tuple(places[at] for at in kept.tolist()),
-        len(X) - len(kept), told, 0 if named is None else int((member != named).sum()),
+        len(X) - len(kept), told, changed,
     )  # fmt: skip
 
 
