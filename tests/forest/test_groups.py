@@ -141,7 +141,7 @@ def test_what_is_proved_is_said_of_persons(clinic, tmp_path, capsys):
     assert run(["verify", str(spec), "--json", result, "--certificate", certificate]) == 0
     out = capsys.readouterr().out
     assert "over 5 members" in out and "without patient P" in out
-    assert "a row or record is here all rows of the table with one 'patient'" in out
+    assert "'row' and 'record' mean all rows with the same 'patient'" in out
     assert run(["check", certificate]) == 0
     assert "5 forests without all rows of one 'patient'" in capsys.readouterr().out
     report = msgspec.json.decode((tmp_path / "r.json").read_bytes(), type=Report)

@@ -135,7 +135,7 @@ def test_what_is_proved_is_said_of_persons(tmp_path, capsys, snapshot):
     assert run([*words, "--time", "36000", "--json", result]) == 0
     out = capsys.readouterr().out
     assert "over 5 members" in out and "without patient P" in out
-    assert "a row or record is here all rows of the table with one 'patient'" in out
+    assert "'row' and 'record' mean all rows with the same 'patient'" in out
     report = msgspec.json.decode((tmp_path / "r.json").read_bytes(), type=Report)
     assert "one 'patient'" in sarif(report).decode()
     page = tmp_path / "r.html"
