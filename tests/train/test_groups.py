@@ -137,7 +137,7 @@ def test_what_is_proved_is_said_of_persons(tmp_path, capsys, snapshot):
     assert "over 5 members" in out and "without patient P" in out
     assert "'row' and 'record' mean all rows with the same 'patient'" in out
     report = msgspec.json.decode((tmp_path / "r.json").read_bytes(), type=Report)
-    assert "one 'patient'" in sarif(report).decode()
+    assert "same 'patient'" in sarif(report).decode()
     page = tmp_path / "r.html"
     assert run(["report", result, "-o", str(page)]) == 0
     text = page.read_text()

@@ -68,7 +68,7 @@ def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
     bounded = [each for each in run.report.results if each.box.lower and each.upper is not None]
     if not bounded:
         return
-    kinds = {each.model for each in run.report.models}
+    kinds: set[str] = {each.model for each in run.report.models}
     kinds |= {each.kind for each in run.report.files if each.kind in ("network", *_OTHERS)}
     if kinds and "network" not in kinds:
         raise PageError(

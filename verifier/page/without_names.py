@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import fields, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -77,7 +77,7 @@ def _hide(node: _AnyNode, sets: frozenset[str], inside: bool = False) -> _AnyNod
     if str(node) == "box(0, 1)":
         return node
     inside = inside or (isinstance(node, Call) and node.function in sets)
-    changed: dict[str, object] = {}
+    changed: dict[str, Any] = {}
     for each in fields(node):
         value = getattr(node, each.name)
         if isinstance(value, Node):
