@@ -30,7 +30,7 @@ def without_names(page: Page) -> Page:
 
 def _run(run: Run) -> Run:
     spec = run.specification
-    statements = {name: _written(each) for name, each in spec.statements.items()}
+    statements = {name: _hide_written(each) for name, each in spec.statements.items()}
     report = _report(run.report)
     known = {let.name for each in spec.statements.values() for let in _withheld(each)}
     starts = tuple(f"param {name} = " for name in known)
@@ -41,7 +41,7 @@ def _run(run: Run) -> Run:
     return replace(run, report=report, specification=replace(spec, statements=statements))
 
 
-def _written(written: Written) -> Written:
+def _hide_written(written: Written) -> Written:
     """Return a statement without the numbers of its sets of inputs and of its lists."""
     withheld = _withheld(written)
     sets = _set_functions()

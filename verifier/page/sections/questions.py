@@ -67,7 +67,7 @@ def _guard(page: Page) -> Iterator[Html]:
         )  # fmt: skip
         return
     accounts = page.guard.accounts
-    each = (" (" + "; ".join(f"{name}: {_spent(own)}" for name, own in accounts) + ")") * bool(
+    each = (" (" + "; ".join(f"{name}: {_costs(own)}" for name, own in accounts) + ")") * bool(
         accounts
     )
     total = float(sum(own.exact for _, own in accounts))
@@ -84,7 +84,7 @@ def _guard(page: Page) -> Iterator[Html]:
     )
 
 
-def _spent(own: Account) -> str:
+def _costs(own: Account) -> str:
     return ", ".join(f"{n:,} at epsilon = {written_number(e)}" for e, n in own.spent) or "none"
 
 
