@@ -157,7 +157,7 @@ def test_what_is_proved_is_said_of_persons(clinic, tmp_path, capsys):
     assert all(f"P{at}" in words for at in range(5))
     assert "same 'patient'" in shown.out + shown.err
     assert run(["guard", str(clinic), str(tmp_path / "visits.csv"), "--epsilon", "0.2"]) == 0
-    assert "all rows of the table with one 'patient'" in capsys.readouterr().err
+    assert "all rows with the same 'patient'" in capsys.readouterr().err
 
 
 STATEMENTS = """

@@ -146,7 +146,7 @@ def test_what_is_proved_is_said_of_persons(tmp_path, capsys, snapshot):
     capsys.readouterr()
     rows = ["guard", str(folder), str(tmp_path / "visits.csv"), "--epsilon", "0.2"]
     assert run(rows) == 0
-    assert "all rows of the table with one 'patient'" in capsys.readouterr().err
+    assert "all rows with the same 'patient'" in capsys.readouterr().err
     assert '"name": "leaveout:rows with one", "value": "patient"' in json.dumps(
         json.loads(ml_bom(report))
     )
