@@ -151,7 +151,7 @@ def _break(own: Receipt, last: Line | None) -> str:
     units = len(own.removed)
     tests = {
         "its number is not the next": own.number == 1 + (before.number if before else 0),
-        "it is not about the receipt before": own.previous == (last.digest if last else ""),
+        "this line or the one before was changed": own.previous == (last.digest if last else ""),
         "it is not about the model before": own.before == (before.model if before else ""),
         "it is earlier than the one before": before is None or own.time >= before.time,
         "its numbers of rows do not add up": min(own.rows, own.left) >= 0

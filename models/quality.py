@@ -52,7 +52,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
         """What to compare an accuracy on the same rows with: names and values."""
         return [
             ("majority", f"{self.majority:.2%}, by always answering {self.commonest}"),
-            ("balanced", f"{self.balanced:.2%}, the mean accuracy of the labels"),
+            ("balanced", f"{self.balanced:.2%}, averaged over the labels"),
             ("answers", ", ".join(f"{name} {n:,}" for name, n in self.answers)),
         ]
 
@@ -61,7 +61,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
         """The same in one line."""
         return (
             f"{self.accuracy:.2%} are answered correctly, {self.majority:.2%} by always answering "
-            f"{self.commonest!r}; the mean accuracy of the labels is {self.balanced:.2%}"
+            f"{self.commonest!r}; averaged over the labels, {self.balanced:.2%}"
         )
 
     @property

@@ -131,7 +131,7 @@ class Places:
         held = [each for each in self.folder.glob("*/*") if each.parent.name == part.sha256]
         if not held:
             raise Unreadable(
-                f"{self.folder}: no {what} with SHA-256 {part.sha256}, called {part.path!r}; ask "
+                f"no {what} with SHA-256 {part.sha256}, called {part.path!r}; ask "
                 f"whoever made the bundle for it, and pass it with --{what}"
             )
         where = held[0].parent if part.kind in ("folder", "access") else held[0]

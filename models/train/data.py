@@ -527,13 +527,15 @@ def _categories(table: Table, name: str) -> tuple[str, ...]:
     alone = np.flatnonzero(cells.counts() == 1)
     if len(cells) >= _FEW_ROWS and 2 * len(alone) > len(cells):
         first = int(alone[0])
+        cure = f"--drop {quote(name)} or --id {quote(name)}"
+        if len(alone) < len(cells):
+            cure = f"--group {quote(name)} if it says whose rows they are, or --drop {quote(name)}"
         if odd := odd_notation(cells.words):
             raise TrainingError(f"{table.path}, column {name!r}: {odd}")
         raise TrainingError(
             f"{table.at(cells.first(first), name)}: {len(alone):,} of {len(cells):,} rows have a "
             f"unique word, e.g. {cells.words[first]!r}: each would become a feature that "
-            f"identifies its row; add --drop {quote(name)} or --id {quote(name)}, or replace the "
-            "words by numbers or a few categories"
+            f"identifies its row; add {cure}, or replace the words by numbers or a few categories"
         )
     return tuple(sorted(cells.words))
 

@@ -10,7 +10,7 @@ ROWS = [(f"P{i * 7 % 5}", 20 + i * 13 % 60, i * 37 % 20) for i in range(24)]
 TABLE = "patient,age,ill\n" + "".join(
     f"{who},{age},{'yes' if age + luck > 60 else 'no'}\n" for who, age, luck in ROWS
 )
-NOTE = "a row or record is here all rows of the table with one 'patient', which leave together"
+NOTE = "'row' and 'record' mean all rows with the same 'patient'; they are left out together"
 
 
 @pytest.fixture(scope="module", params=["--drop", "--group"])

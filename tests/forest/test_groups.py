@@ -141,12 +141,12 @@ def test_what_is_proved_is_said_of_persons(clinic, tmp_path, capsys):
     assert run(["verify", str(spec), "--json", result, "--certificate", certificate]) == 0
     out = capsys.readouterr().out
     assert "over 5 members" in out and "without patient P" in out
-    assert "a row or record is here all rows of the table with one 'patient'" in out
+    assert "'row' and 'record' mean all rows with the same 'patient'" in out
     assert run(["check", certificate]) == 0
     assert "5 forests without all rows of one 'patient'" in capsys.readouterr().out
     report = msgspec.json.decode((tmp_path / "r.json").read_bytes(), type=Report)
     assert report.training[0].rows == 5
-    assert "one 'patient'" in sarif(report).decode()
+    assert "same 'patient'" in sarif(report).decode()
     page = tmp_path / "r.html"
     assert run(["report", result, "-o", str(page)]) == 0
     assert "all that the training table has about one “patient”" in page.read_text()
@@ -155,9 +155,9 @@ def test_what_is_proved_is_said_of_persons(clinic, tmp_path, capsys):
     shown = capsys.readouterr()
     words = shown.out.split()
     assert all(f"P{at}" in words for at in range(5))
-    assert "one 'patient'" in shown.out + shown.err
+    assert "same 'patient'" in shown.out + shown.err
     assert run(["guard", str(clinic), str(tmp_path / "visits.csv"), "--epsilon", "0.2"]) == 0
-    assert "all rows of the table with one 'patient'" in capsys.readouterr().err
+    assert "all rows with the same 'patient'" in capsys.readouterr().err
 
 
 STATEMENTS = """

@@ -49,6 +49,12 @@ def test_rows_that_turn_a_linear_models_decision_are_found(kind, tmp_path):
     assert certain > 2000 and turned > 0
 
 
+def test_a_column_that_names_nobody_is_refused(tmp_path):
+    folder, source = trained(tmp_path, table(5, 40)), write(tmp_path, table(6, 9), "asked.csv")
+    with pytest.raises(GuardError, match="no cell is a training row's name"):
+        decisions(load_subject(folder), source, "ward")
+
+
 def people(row):
     return row["who"].split("; ") if row["who"] else []
 

@@ -220,7 +220,7 @@ def test_who_lacks_the_family_asks_for_it(folder, tmp_path, capsys):
     found, said = status(path, capsys)
     digest = hashlib.sha256((folder / "family.npz").read_bytes()).hexdigest()
     assert found == 2
-    assert f"no family with SHA-256 {digest}, called 'family.npz'" in said
+    assert f"lean.zip: no family with SHA-256 {digest}, called 'family.npz'" in said
     assert status(path, capsys, "--family", folder / "family.npz")[0] == 0
     found, said = status(path, capsys, "--family", folder / "other" / "family.npz")
     assert found == 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +18,7 @@ from leaveout.verifier.cli import run
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.memory import Account
 from leaveout.verifier.page import document
+from leaveout.verifier.page.model import GuardAccounts
 from leaveout.verifier.page.without_names import without_names
 from leaveout.verifier.records import (
     AnswersRecord,
@@ -23,6 +26,7 @@ from leaveout.verifier.records import (
     ColumnRecord,
     ExampleRecord,
     FactsRecord,
+    FileRecord,
     GroupRecord,
     GroupsRecord,
     LabelAnswersRecord,
@@ -112,15 +116,49 @@ def test_guessing_is_the_most_frequent_label(made, accuracy, words):
     assert words in found["Is the model better than guessing?"]
 
 
+def test_of_several_models_each_is_named(made):
+    paths = []
+    for name in ("a.onnx", "b.onnx"):
+        record = FileRecord(kind="network", path=name, sha256=name[0] * 64)
+        known = structs.replace(model(quality=QUALITY), file=name)
+        given = structs.replace(answers(86, 100), network=name, quality=QUALITY)
+        usual = made.leak(name="s", kind="guarantee", label=None)
+        whole = {"models": (known,), "answers": (given,), "files": (record,)}
+        paths.append(made.file(usual, name=f"{name}.json", spec=SPEC, **whole))
+    several = made.pages(*paths)
+    found = lines(asked(several))
+    for name in ("a.onnx", "b.onnx"):
+        assert f"guessing on the training rows of {name}:" in found
+        assert f"guessing on new.csv of {name}:" in found
+        assert f"of the answers of {name} to new.csv (14 of 100)" in found
+        assert f"of the training rows of {name}:" in document(several)
+
+
+@pytest.mark.parametrize("kind", ["forest", "linear", "trees"])
+def test_other_models_than_networks_have_their_own_command(made, kind, tmp_path, capsys):
+    record = FileRecord(kind=kind, path="m.npz", sha256="a" * 64)
+    path = made.file(
+        made.result(name="s", box=BoxRecord(lower=(0,), upper=(1,)), upper=1.0), files=(record,)
+    )
+    found = lines(asked(made.pages(path)))
+    assert "leaveout hinges DIR decisions.csv" in found
+    assert "leaveout verify SPEC --data" not in found
+    np.savez(tmp_path / "p.npz", X=np.zeros((1, 1)))
+    words = ["report", str(path), "--data", str(tmp_path / "p.npz"), "-o", str(tmp_path / "r.html")]
+    assert run(words) == 2
+    assert "leaveout hinges DIR FILE says which answers" in capsys.readouterr().err
+
+
 def test_a_guard_says_what_it_spent_and_not_that_it_runs(made):
     spent = Account(7, ((0.2, 5), (0.5, 2)))
     idp = made.result(name="s", facts=(FactsRecord(name="idp", facts={"epsilon": 0.2}),))
-    text = asked(replace(page(made, idp), guard=spent))[
-        "Is a guard running, and what does it promise?"
-    ]
+    other = Account(1, ((1.0, 1),))
+    own = GuardAccounts("full.onnx in the folder a", (("a.sqlite", spent), ("b.sqlite", other)))
+    text = asked(replace(page(made, idp), guard=own))[GUARD]
     assert "noises every answer that one record can change, at epsilon = 0.2" in text
-    assert "7 questions answered with noise: 5 at epsilon = 0.2, 2 at epsilon = 0.5" in text
-    assert "at most 2." in text
+    assert "of the guard of full.onnx in the folder a: 8 questions answered with noise" in text
+    assert "(a.sqlite: 5 at epsilon = 0.2, 2 at epsilon = 0.5; b.sqlite: 1 at epsilon = 1)" in text
+    assert "at most 3, of the memories in this folder alone" in text
     assert "is not known to this page" in text
     refuted = made.result(name="s", verdict="refuted", facts=idp.facts)
     text = asked(page(made, refuted))[GUARD]
@@ -183,6 +221,33 @@ def test_a_page_without_names_has_none(made):
     assert "smallest and largest value of a column reveal" in text
 
 
+SETS = (
+    "let low = 73125\nlet other = low + 73126\n"
+    "let X = integers(grid(box([73127, 73128, -73129], other), at = 2, values = [-73130, 0]), "
+    "at = 0, zero = 73131, one = 73132)\n"
+)
+"""Sets of inputs with numbers in every place."""
+
+
+@pytest.mark.parametrize("built", [False, True])
+def test_a_page_without_names_has_no_number_of_a_set(made, built):
+    box = BoxRecord(lower=(73127, 73128, -73129), upper=(146251,) * 3)
+    models = NETS.replace("let X = box(0, 1)\n", "")
+    spec = f"{SETS}{models}guarantee s: {LEAK.format(0.8)}\n"
+    named = made.pages(made.file(made.result(name="s", box=box), spec=spec))
+    if built:
+        (own,) = named.runs
+        named = replace(named, runs=(replace(own, report=structs.replace(own.report, spec=spec)),))
+    text = document(named)
+    for number in (*range(73125, 73133), 146251):
+        assert f"{number}" in text.replace(",", ""), number
+    text = document(without_names(named))
+    assert "731" not in re.sub("[0-9a-f]{12,}", "", text)
+    assert "1462" not in text
+    assert "Its ranges are left out of this page." in text
+    assert "0.8" in text
+
+
 def test_the_command_leaves_names_out(made, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     file = made.file(made.leak(name="s", kind="guarantee", label=None), spec=SPEC)
@@ -194,7 +259,9 @@ def test_the_command_leaves_names_out(made, tmp_path, monkeypatch, capsys):
     assert run(["report", str(file), "--without-names", "-o", "r.sarif"]) == 2
     assert "--without-names needs a page" in capsys.readouterr().err
     assert run(["report", str(file), "--guard", str(tmp_path)]) == 2
-    assert "no guard has answered from it" in capsys.readouterr().err
+    assert "does not serve a model of these results" in capsys.readouterr().err
+    assert run(["report", str(file), "--guard", str(tmp_path), "-o", "card.md"]) == 2
+    assert "--guard needs a page" in capsys.readouterr().err
 
 
 def test_the_account_is_of_a_guard_that_serves_the_model(tmp_path, monkeypatch, capsys):
@@ -203,14 +270,23 @@ def test_the_account_is_of_a_guard_that_serves_the_model(tmp_path, monkeypatch, 
     make_folder(tmp_path / "served", network, seed=5, members=8, spread=0.05)
     (tmp_path / "g.spec").write_text('guarantee g: idp(access("served"), epsilon = 0.5)\n')
     write_json(leaveout.verify(tmp_path / "g.spec"), tmp_path / "r.json")
+    assert run(["report", "r.json", "--guard", "served", "-o", "r.html"]) == 0
+    assert "0 questions answered with noise. In sum" in document_text(tmp_path / "r.html")
     side = np.linspace(0, 1, 12, dtype=np.float32)
-    with Guard.load(tmp_path / "served", epsilon=0.5) as guard:
-        guard.labels(np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2))
-        noised = guard.account().answers
-    assert noised > 1
+    points = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
+    for epsilon, name in ((0.5, "answers.sqlite"), (1.0, "other.sqlite")):
+        memory = tmp_path / "served" / name
+        with Guard.load(tmp_path / "served", epsilon=epsilon, memory=memory) as guard:
+            guard.labels(points)
+            noised = guard.account().answers
+        assert noised > 1
+    with closing(sqlite3.connect(tmp_path / "served" / "foreign.sqlite")) as foreign:
+        foreign.execute("CREATE TABLE other (x)")
     assert run(["report", "r.json", "--guard", "served", "-o", "r.html"]) == 0
     text = document_text(tmp_path / "r.html")
-    assert f"{noised:,} questions answered with noise: {noised:,} at epsilon = 0.5" in text
+    each = f"answers.sqlite: {noised:,} at epsilon = 0.5; other.sqlite: {noised:,} at epsilon = 1"
+    assert f"{2 * noised:,} questions answered with noise ({each}). In sum epsilon is" in text
+    assert f"is at most {1.5 * noised:g}, of" in text
     assert "A guard on these files noises every answer" in text
     other = networks.dense(np.random.default_rng(6), (2, 6, 5, 3))
     make_folder(tmp_path / "other", other, seed=5, members=8, spread=0.05)

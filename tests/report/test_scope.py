@@ -66,7 +66,7 @@ def test_what_every_reader_must_know_is_said_once(made):
     found = told(made, spec, *results).scope
     for words in (
         *("it is not a probability", "A record is one row"),
-        *("two or more left out together", "whether the model is fit for that use"),
+        *("two or more are left out at once", "whether the model is fit for that use"),
         "Inputs outside the named ranges.",
     ):
         assert sum(words in each for each in (*found.covered, *found.not_covered)) == 1, words

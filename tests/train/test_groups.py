@@ -135,9 +135,9 @@ def test_what_is_proved_is_said_of_persons(tmp_path, capsys, snapshot):
     assert run([*words, "--time", "36000", "--json", result]) == 0
     out = capsys.readouterr().out
     assert "over 5 members" in out and "without patient P" in out
-    assert "a row or record is here all rows of the table with one 'patient'" in out
+    assert "'row' and 'record' mean all rows with the same 'patient'" in out
     report = msgspec.json.decode((tmp_path / "r.json").read_bytes(), type=Report)
-    assert "one 'patient'" in sarif(report).decode()
+    assert "same 'patient'" in sarif(report).decode()
     page = tmp_path / "r.html"
     assert run(["report", result, "-o", str(page)]) == 0
     text = page.read_text()
@@ -146,7 +146,7 @@ def test_what_is_proved_is_said_of_persons(tmp_path, capsys, snapshot):
     capsys.readouterr()
     rows = ["guard", str(folder), str(tmp_path / "visits.csv"), "--epsilon", "0.2"]
     assert run(rows) == 0
-    assert "all rows of the table with one 'patient'" in capsys.readouterr().err
+    assert "all rows with the same 'patient'" in capsys.readouterr().err
     assert '"name": "leaveout:rows with one", "value": "patient"' in json.dumps(
         json.loads(ml_bom(report))
     )

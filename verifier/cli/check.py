@@ -13,6 +13,11 @@ from leaveout.exit_codes import ExitCode
 from leaveout.files import refuse_unread
 from leaveout.verifier.cli.progress import live_line
 
+_HANDED = (
+    "whoever gets it gets these files; a forest or linear model holds its training rows and their "
+    "names"
+)
+
 
 def check(
     evidence: Annotated[
@@ -78,7 +83,7 @@ def check(
         typer.Option(
             metavar="FILE",
             help="Write these answers, the certificate and the files that it names into one file, "
-            "which leaveout-check proves again alone.",
+            "which leaveout-check proves again alone (pip install ./kernel from a checkout).",
             show_default=False,
         ),
     ] = None,
@@ -120,7 +125,10 @@ def check(
     from leaveout.verifier.cli.result_table import render_checked
 
     if is_bundle(evidence):
-        raise SpecError(f"{evidence}: is a bundle; 'leaveout-check {evidence}' proves it again")
+        raise SpecError(
+            f"{evidence}: is a bundle; 'leaveout-check {evidence}' proves it again (pip install "
+            "./kernel from a checkout)"
+        )
     with refuse_unread(SpecError, evidence):
         attestation = _attestation(evidence)
     if attestation is None and key is not None:
@@ -158,7 +166,7 @@ def check(
             with console.capture() as shown:
                 render_checked(found, console)
                 if bundle is not None:
-                    for line in (f"{bundle}: whoever gets it gets these files", *entries(bundle)):
+                    for line in (f"{bundle}: {_HANDED}", *entries(bundle)):
                         console.print(line, soft_wrap=True, markup=False, highlight=False)
         else:
             from leaveout.verifier.evidence.checking import check_evidence

@@ -102,7 +102,8 @@ def forget(
             write_whole(receipt, json.dumps(asdict(held), indent=1).encode() + b"\n")
         _say_forgotten(done, receipt)
         for path in done.former:
-            typer.echo(f"note: {path} is of the network before; remove it", err=True)
+            cure = "keep it elsewhere as the account of what its answers cost"
+            typer.echo(f"note: {path} is of the network before; {cure}", err=True)
 
     if kind is None:
         from leaveout.errors import TrainingError

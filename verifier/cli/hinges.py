@@ -76,9 +76,9 @@ def hinges(
 ) -> None:
     """List the decisions that leaving out some one other person would turn.
 
-    Every model without one training row, or group of rows, is asked, or proved to agree. A decision
-    that some would turn is arbitrary to that degree: the same training on almost the same people
-    decides otherwise.
+    Every model without one training row, or group of rows, is either evaluated or proved to agree.
+    A decision that some would turn is arbitrary to that degree: the same training on almost the
+    same people would have decided otherwise.
 
     For example: leaveout hinges clinic decisions.csv --by sex,ward -o hinges.csv
 
@@ -105,7 +105,10 @@ def hinges(
     what = "group" if subject.group else "row"
     said = [
         ("decisions", f"{count:,}"),
-        ("hinge", f"{hinging:,}: {one:,} on one {what}, {hinging - one:,} on any of several"),
+        (
+            "hinge",
+            f"{hinging:,}: {one:,} on exactly one {what}, {hinging - one:,} on more than one",
+        ),
         ("hinge on none", f"{count - hinging:,}, proved over {subject.members:,} models"),
     ]
     for each in counted:

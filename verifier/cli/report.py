@@ -100,15 +100,17 @@ def report(
             sys.stdout.write(f"{output}\n")
         return
     from leaveout.verifier.page import Page, load
-    from leaveout.verifier.page.loading import check_day, day, guard_account
-    from leaveout.verifier.page.target import open_page, page_bytes
+    from leaveout.verifier.page.loading import check_day, day, guard_accounts
+    from leaveout.verifier.page.target import is_markdown, open_page, page_bytes
 
+    if guard is not None and is_markdown(Path(output)):
+        raise SpecError("--guard needs a page: drop it, or name a page with -o, e.g. report.html")
     target = open_page(output)
     when = day(date)
     runs = load(results)
     check_day(when, runs)
-    account = None if guard is None else guard_account(guard, runs)
-    page = Page(runs, date=when, guard=account)
+    accounts = None if guard is None else guard_accounts(guard, runs)
+    page = Page(runs, date=when, guard=accounts)
     if data is not None:
         from leaveout.verifier.page.confidences import confidences
         from leaveout.verifier.points.given import GivenPoints

@@ -30,8 +30,10 @@ class Row:
     topics: tuple[str, ...] = ()  # topics of statements that support it
     fact: Fact | Literal[""] = ""  # facts that support it, besides statements
     most: Nature | None = "proved"
+    elsewhere: str = ""  # what supports it apart from a run
 
 
+_ATTACK = "apart from this run, `leaveout audit attack` measures it"
 _ANSWERS = ("one-record", "guarded-access")
 
 ROWS: tuple[Row, ...] = (
@@ -77,6 +79,7 @@ ROWS: tuple[Row, ...] = (
         "resistance to attacks",
         "test the model with attacks such as membership inference",
         ("membership-audit",),
+        elsewhere=_ATTACK,
     ),
     Row(EDPB, "measures on outputs", "limit what answers reveal", ("guarded-access",)),
     Row(
@@ -104,6 +107,7 @@ ROWS: tuple[Row, ...] = (
         "11.2.5",
         "simulate membership inference and compare it with guessing",
         ("membership-audit",),
+        elsewhere=_ATTACK,
     ),
 )
 """In the order of the table."""
@@ -201,6 +205,7 @@ def _support(row: Row, report: Report, facts: dict[Fact, str]) -> Support:
     if words:
         limits = (_NOT_THAT.get((row.place, name)) for name in about)
         words += dict.fromkeys(each for each in limits if each is not None)
+    words += [row.elsewhere] * bool(row.elsewhere)
     return Support(row, nature, "; ".join(words))
 
 

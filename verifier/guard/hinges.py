@@ -135,7 +135,13 @@ def _own(subject: Subject, table: Table, person: str) -> Integers:
     """Return the member that lacks each row's own person; -1 where there is none."""
     table.require(person, "it says whose row it is")
     known = {name: at for at, name in enumerate(subject.unit_names)}
-    return np.array([known.get(cell, -1) for cell in table.column(person)], np.int64)
+    own = np.array([known.get(cell, -1) for cell in table.column(person)], np.int64)
+    if (own < 0).all():
+        raise GuardError(
+            f"{table.path}, column {person!r}: no cell is a training row's name; name the column "
+            "that names them, or drop --id"
+        )
+    return own
 
 
 def shares(found: Decisions, columns: Sequence[str]) -> list[Share]:

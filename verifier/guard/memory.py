@@ -401,6 +401,23 @@ class Memory:
             ) from None
 
 
+def memories(folder: Path) -> tuple[Path, ...]:
+    """Return the files in a folder called ``*.sqlite``, but databases of other programs."""
+    return tuple(each for each in sorted(folder.glob("*.sqlite")) if not _is_other(each))
+
+
+def _is_other(path: Path) -> bool:
+    """Return whether a file is a whole database without a guard's table."""
+    try:
+        refuse_unusual(path)
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        with closing(sqlite3.connect(uri, timeout=_BUSY, uri=True)) as database:
+            found = database.execute("SELECT name FROM sqlite_master").fetchall()
+    except (OSError, *DAMAGED):
+        return False
+    return bool(found) and ("guard",) not in found
+
+
 def _not_own(path: Path) -> str:
     return (
         f"{path}: was not written by this user on this machine, or was changed, so none of its "

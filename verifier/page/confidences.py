@@ -60,19 +60,24 @@ def confidences(
     return tuple(found), tuple(str(error).removeprefix("--data").strip(": ") for error in refused)
 
 
+_OTHERS = ("forest", "linear", "trees")
+
+
 def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
     """Yield each question about leaks once, with its results."""
     bounded = [each for each in run.report.results if each.box.lower and each.upper is not None]
     if not bounded:
         return
+    kinds: set[str] = {each.model for each in run.report.models}
+    kinds |= {each.kind for each in run.report.files if each.kind in ("network", *_OTHERS)}
+    if kinds and "network" not in kinds:
+        raise PageError(
+            f"--data: {run.name} is about no network; leaveout hinges DIR FILE says which answers "
+            "one record changes"
+        )
     reading = _read_run_spec(run)
     resolver = reading.resolver()
     written = {each.name: each for each in reading.checked.statements}
-    if run.report.models and all(each.model == "linear" for each in run.report.models):
-        raise PageError(
-            f"--data: for a linear model, leaveout rows {run.name} --data FILE says which answers "
-            "change, and without whom"
-        )
     gathered: dict[tuple[str, str, BoxRecord], tuple[_Question, list[Result]]] = {}
     for result in bounded:
         if result.name not in written:

@@ -10,21 +10,17 @@ import sys
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from leaveout.files import RESULTS, read_whole, refuse_unread
 from leaveout.specs.deciders import Curve
-from leaveout.verifier.page.model import Run
+from leaveout.verifier.page.model import GuardAccounts, Run
 from leaveout.verifier.page.spec_text import read_specification
 from leaveout.verifier.page.target import PageError
 from leaveout.verifier.provenance import sha256_of
 from leaveout.verifier.records import GroupsRecord, TraceRecord
 from leaveout.verifier.report import Report, Result
-
-if TYPE_CHECKING:
-    from leaveout.verifier.guard.memory import Account
 
 _GROUPS = 1000
 
@@ -56,13 +52,10 @@ def _run(name: str, shown: str, number: int) -> Run:
     )
 
 
-def guard_account(folder: Path, runs: Sequence[Run]) -> Account:
-    """Return the account of the guard that serves a folder with a model of the results."""
-    from leaveout.verifier.guard.access import MEMORY
-    from leaveout.verifier.guard.memory import Memory
+def guard_accounts(folder: Path, runs: Sequence[Run]) -> GuardAccounts:
+    """Return the accounts of the guard that serves a folder with a model of the results."""
+    from leaveout.verifier.guard.memory import Memory, memories
 
-    if not (folder / MEMORY).is_file():
-        raise PageError(f"--guard {folder}: has no {MEMORY}, so no guard has answered from it")
     # Bounds and thresholds of other models say nothing of this guard's answers.
     digests = {
         (PurePath(each.path).name, each.sha256)
@@ -75,7 +68,9 @@ def guard_account(folder: Path, runs: Sequence[Run]) -> Account:
         found = {(name, sha256_of(folder / name)) for name in here}
     if not digests & found:
         raise PageError(f"--guard {folder}: does not serve a model of these results")
-    return Memory.read(folder / MEMORY)
+    models = ", ".join(sorted(name for name, _ in digests & found))
+    accounts = tuple((path.name, Memory.read(path)) for path in memories(folder))
+    return GuardAccounts(f"{models} in the folder {folder.resolve().name}", accounts)
 
 
 def _included_digests(report: Report) -> frozenset[str] | None:

@@ -116,6 +116,14 @@ class Confidences:
 
 
 @dataclass(frozen=True)
+class GuardAccounts:
+    """What a guard has answered with noise, by each memory in its folder."""
+
+    models: str  # the files it serves, and the folder
+    accounts: tuple[tuple[str, Account], ...]  # the name of a memory, and its account
+
+
+@dataclass(frozen=True)
 class Page:
     """Everything a page shows."""
 
@@ -125,7 +133,7 @@ class Page:
     data: str = ""  # what the file of these points is called; empty where none was given
     date: str = ""
     named: bool = True  # whether rows and inputs are named
-    guard: Account | None = None  # of the guard that serves a model of it
+    guard: GuardAccounts | None = None  # of the guard that serves a model of it
 
     @cached_property
     def functions(self) -> dict[str, Function]:
@@ -149,6 +157,10 @@ class Page:
     def several(self) -> bool:
         """Whether there is more than one run."""
         return len(self.runs) > 1
+
+    def shows(self, box: BoxRecord) -> bool:
+        """Return whether the ends of a set of inputs say nothing of rows, or may be shown."""
+        return self.named or {*box.lower, *box.upper} <= {0, 1}
 
     @cached_property
     def boxes(self) -> dict[BoxRecord, int]:

@@ -25,7 +25,7 @@ def open_page(name: str) -> OutputFile:
     """Return the file of a page or summary, which may be an earlier one."""
     if name in {"", "-"}:
         raise PageError(f"-o {name}: name a file")
-    mark, kind = (SUMMARY_MARK, "summary") if _is_markdown(Path(name)) else (MARK, "page")
+    mark, kind = (SUMMARY_MARK, "summary") if is_markdown(Path(name)) else (MARK, "page")
 
     def is_one(path: Path) -> bool:
         """Return whether a file is empty, or was written by this program."""
@@ -38,8 +38,9 @@ def open_page(name: str) -> OutputFile:
 
 def page_bytes(page: Page, path: Path) -> bytes:
     """Return a page, or its summary if the path ends in ``.md`` or ``.markdown``."""
-    return (markdown(page) if _is_markdown(path) else document(page)).encode()
+    return (markdown(page) if is_markdown(path) else document(page)).encode()
 
 
-def _is_markdown(path: Path) -> bool:
+def is_markdown(path: Path) -> bool:
+    """Return whether a path is that of a summary."""
     return path.suffix.lower() in _MARKDOWN

@@ -249,7 +249,7 @@ DRAWN_ALONE = (
 
 def group_note(group: str) -> str:
     """Return what a row is where the rows of a group leave together."""
-    return f"a row or record is here {group_words(group)}"
+    return f"'row' and 'record' mean all rows with the same {group!r}; they are left out together"
 
 
 def group_notes(training: Iterable[TrainingRecord]) -> tuple[str, ...]:

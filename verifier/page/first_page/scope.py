@@ -36,7 +36,7 @@ _WORDS = 6
 """Values of a column that are listed there."""
 
 _RIGHT = "Whether the answers given in use are correct, and whether the model is fit for that use."
-_MORE = "For claims about one record left out: two or more left out together"
+_MORE = "For statements about one record: what changes if two or more are left out at once"
 _SEVERAL = ", such as all records of a person with several"
 _SCORES = "Scores or probabilities shown with an answer."
 _OTHERS = "Training records that were never left out, if there are any."
@@ -189,7 +189,7 @@ def _inputs(page: Page) -> list[str]:
             rest = f"; and {more} more, listed in the details" if more > 0 else ""
             found.append(f"{which}: {'; '.join(named[:_COLUMNS])}{rest}.")
         else:
-            found.append(f"{which}: {_plainly(box)}.")
+            found.append(f"{which}: {_plainly(box, page.shows(box))}.")
     return found
 
 
@@ -262,11 +262,13 @@ def _category(box: BoxRecord, column: ColumnRecord) -> str:
     return f"{column.name} {' or '.join(names)}"
 
 
-def _plainly(box: BoxRecord) -> str:
+def _plainly(box: BoxRecord, shown: bool) -> str:
     sides = set(zip(box.lower, box.upper, strict=True))
     listed = sum(len(each.columns) for each in box.choices)
     some = f", {listed:,} of them listed values only" if listed else ""
     count = count_noun(len(box.lower), "number")
+    if not shown:
+        return f"{count} as the model reads them, each in a range left out of this page{some}"
     if len(sides) == 1:
         ((low, high),) = sides
         ends = f"{written_number(low, up=True)} to {written_number(high)}"
@@ -340,6 +342,11 @@ def models(page: Page) -> tuple[NamedFile, ...]:
         known = (NamedFile(each.model, short(each.file)) for each in run.report.models)
         found |= dict.fromkeys(kept or [*read] or [*known])
     return tuple(found)
+
+
+def of_model(page: Page, file: str) -> str:
+    """Return whose rows or answers they are, on a page of several models."""
+    return f" of {clean(short(file))}" if len(models(page)) > 1 else ""
 
 
 def spec_name(run: Run) -> str:

@@ -12,6 +12,7 @@ from leaveout.verifier.page.first_page.scope import (
     Scope,
     models,
     named_files,
+    of_model,
     scope,
 )
 from leaveout.verifier.page.first_page.sentences import (
@@ -70,11 +71,16 @@ def subject(page: Page) -> Html:
     rows: list[tuple[str, Child]] = [("Models" if len(named) > 1 else "Model", _bullet_list(named))]
     if not named:
         rows = []
+    reports = [run.report for run in page.runs]
     found = [
-        *((each.quality, "of the training rows") for r in page.runs for each in r.report.models),
-        *((each.quality, f"of {each.data}") for r in page.runs for each in r.report.answers),
+        *((each.quality, "the training rows", each.file) for r in reports for each in r.models),
+        *((each.quality, each.data, each.network) for r in reports for each in r.answers),
     ]
-    measured = [tag("span", f"{of}: {each.words}") for each, of in found if each is not None]
+    measured = [
+        tag("span", f"of {rows}{of_model(page, file)}: {each.words}")
+        for each, rows, file in found
+        if each is not None
+    ]
     rows += [("Accuracy", _bullet_list(measured))] if measured else []
     by_role: dict[str, list[NamedFile]] = {}
     for each in named_files(page):

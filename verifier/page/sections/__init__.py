@@ -31,7 +31,7 @@ class Section:
 SECTIONS = (
     Section("questions", "What is asked next", questions),
     Section("glance", "At a glance", glance),
-    Section("answers", "How many answers one record can change", answers),
+    Section("answers", "Answers to the rows that were given", answers),
     Section("confidences", "Your points compared with the bounds", histograms),
     Section("labels", "Label by label", labels),
     Section("curves", "Curves", curves),

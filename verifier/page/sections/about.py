@@ -34,15 +34,16 @@ def inputs(page: Page) -> Html | None:
     if not page.boxes:
         return None
     return join_children(
-        _box(box, number, ranges_of(box, columns_of(page.runs, box)))
+        _box(page, box, number, ranges_of(box, columns_of(page.runs, box)))
         for box, number in page.boxes.items()
     )
 
 
-def _box(box: BoxRecord, number: int, units: list[str]) -> Html:
+def _box(page: Page, box: BoxRecord, number: int, units: list[str]) -> Html:
     sides = set(zip(box.lower, box.upper, strict=True))
     listed = sum(len(each.columns) for each in box.choices)
-    if len(sides) == 1:
+    shown = page.shows(box)
+    if len(sides) == 1 and shown:
         ((low, high),) = sides
         said = f"every input in [{plain(low)}, {plain(high)}]^{len(box.lower)}"
     else:
@@ -64,8 +65,8 @@ def _box(box: BoxRecord, number: int, units: list[str]) -> Html:
         tag("h3", f"Set {number}"),
         tag("p", f"{said[:1].upper()}{said[1:]}. Nothing is claimed about other inputs."),
         _units(units),
-        ranges,
-        [_choices(each) for each in box.choices],
+        ranges if shown else tag("p", "Its ranges are left out of this page."),
+        [_choices(each) for each in box.choices if page.named],
         id=f"inputs-{number}",
     )
 

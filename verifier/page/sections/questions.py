@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leaveout.models.quality import Quality
 from leaveout.verifier.amounts import baseline, count_noun, share, tables, written_number
+from leaveout.verifier.page.first_page.scope import of_model
 from leaveout.verifier.page.markup import (
     Child,
     Column,
@@ -19,6 +20,9 @@ from leaveout.verifier.page.markup import (
 )
 from leaveout.verifier.page.model import Page
 from leaveout.verifier.report import Result
+
+if TYPE_CHECKING:
+    from leaveout.verifier.guard.memory import Account
 
 
 def questions(page: Page) -> Html | None:
@@ -62,14 +66,17 @@ def _guard(page: Page) -> Iterator[Html]:
             code("leaveout report --guard DIR"), " adds the guard's own account.",
         )  # fmt: skip
         return
-    own, each = page.guard, ""
-    if own.spent:
-        each = ": " + ", ".join(f"{n:,} at epsilon = {written_number(e)}" for e, n in own.spent)
+    accounts = page.guard.accounts
+    each = (" (" + "; ".join(f"{name}: {_costs(own)}" for name, own in accounts) + ")") * bool(
+        accounts
+    )
+    total = float(sum(own.exact for _, own in accounts))
     yield _paragraph(
-        f"The guard's account: {count_noun(own.answers, 'question')} "
-        f"answered with noise{each}. In sum epsilon is at most "
-        f"{written_number(own.epsilon, up=True)}. Other questions and repeated ones cost nothing, "
-        "and are not counted.",
+        f"The account of the guard of {clean(page.guard.models)}: "
+        f"{count_noun(sum(own.answers for _, own in accounts), 'question')} answered with noise"
+        f"{clean(each)}. In sum epsilon is at most {written_number(total, up=True)}, of the "
+        "memories in this folder alone; others add to it. Other questions and repeated ones cost "
+        "nothing, and are not counted.",
     )  # fmt: skip
     yield _paragraph(
         "Whether it is running now, and whether anybody can ask the model without it, is not known "
@@ -77,15 +84,21 @@ def _guard(page: Page) -> Iterator[Html]:
     )
 
 
+def _costs(own: Account) -> str:
+    return ", ".join(f"{n:,} at epsilon = {written_number(e)}" for e, n in own.spent) or "none"
+
+
 def _personal(page: Page) -> Iterator[Html]:
+    words = "the specification" if page.named else "other words of the specification"
     asis = (
-        "Names of files and labels, notes and the specification stand as they were written: check "
-        "that they name nobody."
+        f"Names of files and labels, notes and {words} stand as they were written: check that "
+        "they name nobody."
     )
     if not page.named:
         yield _paragraph(
-            "Names of rows, inputs that were found and ranges of columns were left out of it. "
-            "Counts and bounds are left. ", asis, " The results file still has all of it."
+            "Names of rows, inputs that were found, ranges of columns and the numbers of sets of "
+            "inputs were left out of it. Counts and bounds are left. ", asis,
+            " The results file still has all of it."
         )  # fmt: skip
         return
     held = [*_personal_parts(page)]
@@ -133,12 +146,18 @@ def _scale(page: Page) -> Iterator[Html]:
         count = len(found.answers)
         open_ = count - sum(each.owe_nothing for each in found.labels)
         yield _paragraph(
-            f"{share(open_ / count, up=True)} of the answers to {clean(found.data)} ({open_:,} of "
-            f"{count:,}) are not proved independent of every record. {_comparison(open_ / count)}"
+            f"{share(open_ / count, up=True)} of the answers{of_model(page, found.network)} to "
+            f"{clean(found.data)} ({open_:,} of {count:,}) are not proved independent of "
+            f"every record. {_comparison(open_ / count)}"
         )
     if not known:
+        kinds = {each.kind for run in page.runs for each in run.report.files}
+        kinds |= {each.model for run in page.runs for each in run.report.models}
+        cure = "leaveout verify SPEC --data rows.csv"
+        if kinds & {"forest", "linear", "trees"}:
+            cure = "leaveout hinges DIR decisions.csv"
         yield _paragraph(
-            "Not known: no rows were asked about. ", code("leaveout verify SPEC --data rows.csv"),
+            "Not known: no rows were asked about. ", code(cure),
             " counts the answers that no record can change.",
         )  # fmt: skip
     yield _paragraph(
@@ -165,16 +184,29 @@ def _comparison(part: float) -> str:
     return f"That is more than in {of} {len(cases)} cases below with such a bound."
 
 
+_ROWS = "the training rows"
+
+
 def _accuracy(page: Page) -> Iterator[Html]:
     found: list[tuple[str, Quality]] = []
     for run in page.runs:
-        found += [("its training rows", e.quality) for e in run.report.models if e.quality]
-        found += [(clean(e.data), e.quality) for e in run.report.answers if e.quality]
+        report = run.report
+        found += [
+            (f"{_ROWS}{of_model(page, e.file)}", e.quality) for e in report.models if e.quality
+        ]
+        found += [
+            (f"{clean(e.data)}{of_model(page, e.network)}", e.quality)
+            for e in report.answers
+            if e.quality
+        ]
     for rows, quality in found:
         better = "Better" if quality.accuracy > quality.majority else "No better"
         yield _paragraph(f"{better} than guessing on {rows}: {quality.words}.")
-    if any(rows == "its training rows" for rows, _ in found):
-        yield _paragraph("It has learnt from its training rows; others may be answered worse.")
+    if any(rows.startswith(_ROWS) for rows, _ in found):
+        yield _paragraph(
+            "A model has learnt from its training rows; others may be answered worse. Accuracy on "
+            "rows held out is what training printed: it is not in these results."
+        )
     votes = [each.record for run in page.runs for each in tables(run.report.results)]
     yield from (_paragraph(f"{baseline(each)}.") for each in votes)
     if not found and not votes:
@@ -186,8 +218,8 @@ def _record_units(page: Page) -> Iterator[Html]:
     for group in dict.fromkeys(each.group for each in known):
         if group:
             yield _paragraph(
-                f"A record is all rows with one “{clean(group)}”. They leave together, so a person "
-                f"is covered with all rows if each has one “{clean(group)}”."
+                f"A record is all rows with the same “{clean(group)}”; they are left out together. "
+                f"So all rows of a person are covered if they have the same “{clean(group)}”."
             )
         else:
             yield _paragraph(
