@@ -146,16 +146,8 @@ def _table(found: Found, asked: Asked, unit: str, names: bool) -> str:
     said = [("models", f"{found.models:,} without one {unit} each; {found.references:,} with it")]
     said.append(("rows", f"{found.members:,} trained on, {found.others:,} others"))
     if found.unclear:
-        said.append(
-            (
-                "",
-                f"{found.unclear:,} more trained on, left aside: no model lacks them, or they are copies",
-            )
-        )
-    if asked.changed:
-        said.append(("", f"known name but other contents, counted as others: {asked.changed:,}"))
-    said.append(("told by", asked.told))
-    own, kept = "row" if unit == "row" else f"row's {unit}", found.members - found.noised
+        why = "copies, or no model lacks them"
+        said.append(("", f"{found.unclear:,} more trained on, left aside: {why}"))
     said += [
         ("scores", f"differ without the {own}: {_share(found.scores_differ)} of rows"),
         ("labels", f"differ without the {own}: {_share(found.labels_differ)} of rows"),
