@@ -148,6 +148,10 @@ def _table(found: Found, asked: Asked, unit: str, names: bool) -> str:
     if found.unclear:
         why = "copies, or no model lacks them"
         said.append(("", f"{found.unclear:,} more trained on, left aside: {why}"))
+    if asked.changed:
+        said.append(("", f"known name but other contents, counted as others: {asked.changed:,}"))
+    said.append(("told by", asked.told))
+    own, kept = "row" if unit == "row" else f"row's {unit}", found.members - found.noised
     said += [
         ("scores", f"differ without the {own}: {_share(found.scores_differ)} of rows"),
         ("labels", f"differ without the {own}: {_share(found.labels_differ)} of rows"),
