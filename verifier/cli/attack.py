@@ -101,6 +101,8 @@ def attack(
         raise GuardError(f"-o {output}: exists; name a new file")
     if output is not None and not output.absolute().parent.is_dir():
         raise GuardError(f"-o {output}: no such folder; create it first")
+    if seed < 0:
+        raise GuardError(f"--seed {seed}: expected at least 0")
     if references < 2:
         raise GuardError(f"--references {references}: expected at least 2")
     if epsilon is not None:

@@ -134,7 +134,7 @@ LearningRate: TypeAlias = Annotated[
 WeightDecay: TypeAlias = Annotated[
     float, typer.Option(help="Weight decay, applied to weights and biases.")
 ]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Seed of all randomness.", min=0)]
+Seed: TypeAlias = Annotated[int, typer.Option(help="Seed of all randomness.")]
 
 Cores: TypeAlias = Annotated[
     int | None, typer.Option(help="Cores to use at most.", show_default="all", min=1)
