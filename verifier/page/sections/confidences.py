@@ -66,7 +66,7 @@ def _overview(page: Page) -> Html:
 
 
 def _row(page: Page, each: Confidences, labels: bool) -> list[Child]:
-    above, below, outside = _parts(each)
+    above, below, outside = count_points(each)
     cells: list[Child] = [
         _name(page, each),
         bound(each.upper, up=True),
@@ -98,7 +98,7 @@ def _name(page: Page, each: Confidences) -> str:
     return f"{name}{network}{inputs}{f', {each.run.name}' if page.several else ''}"
 
 
-def _parts(each: Confidences) -> tuple[int, int, int]:
+def count_points(each: Confidences) -> tuple[int, int, int]:
     """Return how many points lie above the bound, at or below it, and outside the box."""
     above = int(np.count_nonzero(owe_nothing(each.values, each.inside, each.upper)))
     inside = int(np.count_nonzero(each.inside))
@@ -110,7 +110,7 @@ def _panel(page: Page, each: Confidences) -> Html:
     if not len(each.values):
         nothing = tag("p", "The network gives none of the points this label.")
         return tag("figure", tag("figcaption", head, nothing), class_="panel")
-    above, below, outside = _parts(each)
+    above, below, outside = count_points(each)
     said = (
         f"{above:,} of {count_noun(len(each.values), 'point')} lie above the bound "
         f"{bound(each.upper, up=True)} that ",
@@ -124,7 +124,7 @@ def _panel(page: Page, each: Confidences) -> Html:
 
 def histogram(each: Confidences) -> Html:
     """Return the chart of the points with one label as an SVG element."""
-    above, below, _ = _parts(each)
+    above, below, _ = count_points(each)
     x, counts = _counts(each)
     frame = chart_frame(x, linear(0.0, float(np.sum(counts, axis=0).max()), "points"))
     return plot(

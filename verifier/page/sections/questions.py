@@ -19,6 +19,7 @@ from leaveout.verifier.page.markup import (
     tag,
 )
 from leaveout.verifier.page.model import Page
+from leaveout.verifier.page.sections.confidences import count_points
 from leaveout.verifier.report import Result
 
 if TYPE_CHECKING:
@@ -141,13 +142,23 @@ _MEASURED: Final = (
 
 
 def _scale(page: Page) -> Iterator[Html]:
-    known = [each for run in page.runs for each in run.report.answers if each.answers]
-    for found in known:
-        count = len(found.answers)
-        open_ = count - sum(each.owe_nothing for each in found.labels)
+    known = [
+        (each.network, each.data, len(each.answers), sum(own.owe_nothing for own in each.labels))
+        for run in page.runs
+        for each in run.report.answers
+        if each.answers
+    ]
+    if not known:
+        # Points that the page was given, by the bounds of their labels.
+        for at in dict.fromkeys((each.run.number, each.network) for each in page.confidences):
+            own = [e for e in page.confidences if (e.run.number, e.network) == at]
+            proved = sum(count_points(each)[0] for each in own)
+            known.append((at[1], page.data, sum(len(each.values) for each in own), proved))
+    for network, data, count, proved in known:
+        open_ = count - proved
         yield _paragraph(
-            f"{share(open_ / count, up=True)} of the answers{of_model(page, found.network)} to "
-            f"{clean(found.data)} ({open_:,} of {count:,}) are not proved independent of "
+            f"{share(open_ / count, up=True)} of the answers{of_model(page, network)} to "
+            f"{clean(data)} ({open_:,} of {count:,}) are not proved independent of "
             f"every record. {_comparison(open_ / count)}"
         )
     if not known:
