@@ -15,7 +15,7 @@ from leaveout.arrays import Floats
 from leaveout.bab.attack.claim_attack import Seeker
 from leaveout.bab.attack.counterexamples import Found
 from leaveout.bab.forms import Forms
-from leaveout.bab.instance import Clusters, make_clusters
+from leaveout.bab.instance import LARGEST, Clusters, make_clusters
 from leaveout.bab.joint_claim import FormErrors, JointClaim
 from leaveout.bab.native.boundary import Boundary, PointRegions
 from leaveout.bab.native.files.manifest_parts import box_digest, family_digest, network_digest
@@ -106,8 +106,16 @@ class Claims:
         self.members = len(claim.joint.members)
 
     @cached_property
+    def overflows(self) -> bool:
+        """Whether bounds by propagation may have left float64's range."""
+        known = (each for bounds in self.claim.errors.bounds for each in bounds)
+        return not all((each.magnitude < LARGEST).all() for each in known)
+
+    @cached_property
     def most(self) -> float:
         """The bound proved by propagation for all cases."""
+        if self.overflows:
+            return math.inf
         known = Propagation(self.claim.query, self.claim.errors)
         return max((known.upper(case) for case in self.claim.cases), default=-math.inf)
 

@@ -29,6 +29,9 @@ SMALL = {
         *("--members", "8", "--rows", "10", "--test", "10", "--edits", "2", "--time", "5"),
     ],
     "overruns.py": ["--cases", "2"],
+    "pace.py": [
+        *(str(FOLDER.parent / "examples/breast_cancer/breast_cancer.spec"), "--time", "5"),
+    ],
     "scale_needs.py": [],
     "scale_simulation.py": ["--networks", "320", "--rounds", "1", "--many", "4"],
     "scale_training.py": ['{"hidden": [4], "rows": 64, "batch": 32, "stack": 2}'],

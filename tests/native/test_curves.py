@@ -28,6 +28,13 @@ def states(rng, name, count, far=1.0):
     return curves.shapes(kinds, state, pair=True)[0]
 
 
+def test_closed_forms_are_those_from_the_square_on():
+    """Compiled code tells them by their number."""
+    closed = [kind for kind, each in enumerate(FUNCTIONS) if each.touch]
+    assert closed == [KIND["Square"], KIND["InverseRoot"]]
+    assert closed[-1] == len(FUNCTIONS) - 1
+
+
 @given(name=st.sampled_from(NAMES), seed=seeds)
 def test_extrema_are_those_of_the_kernel(name, seed):
     rng, kind = np.random.default_rng(seed), KIND[name]

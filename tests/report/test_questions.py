@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.memory import Account
 from leaveout.verifier.page import document
 from leaveout.verifier.page.model import GuardAccounts
+from leaveout.verifier.page.sections.questions import MEASURED
 from leaveout.verifier.page.without_names import without_names
 from leaveout.verifier.records import (
     AnswersRecord,
@@ -38,6 +40,7 @@ from support import networks
 from support.guards import make_folder
 from support.sentences import LEAK, NETS, model
 
+DOCS = Path(__file__).parents[2] / "docs"
 SPEC = f"{NETS}guarantee s: {LEAK.format(0.8)}"
 QUALITY = Quality(
     accuracy=0.9, commonest="no", majority=0.6, balanced=0.8, answers=(("no", 5), ("yes", 4))
@@ -103,6 +106,19 @@ def test_what_results_say_is_answered(made, snapshot):
 def test_a_share_stands_beside_measured_ones(made, free, words):
     found = asked(page(made, answers=(answers(free, 100),)))
     assert words in found["How many answers can one record change, and is that good?"]
+
+
+def test_the_measured_shares_are_those_of_the_documentation():
+    results, privacy, hinges = (
+        (DOCS / f"{name}.md").read_text() for name in ("results", "privacy", "hinges")
+    )
+    (_, _, decided, left), *networks, own, adult = MEASURED
+    assert f"Of the 569 patients' answers {569 - left} lie above" in results
+    assert f"{left - decided} below it" in results
+    for _, count, some, bound in networks:
+        assert f"{bound}, {some} of {count:,}" in privacy
+    assert f"{own[1] - own[2]}, proved over 569 models" in hinges
+    assert f"{adult[2]} of {adult[1]:,} test points" in privacy
 
 
 @pytest.mark.parametrize(("accuracy", "words"), [

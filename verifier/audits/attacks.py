@@ -181,9 +181,7 @@ def online_ratios(seen: Floats, kept: Floats, out: Floats) -> Floats:
     return np.asarray(without - with_row)
 
 
-def label_advantage(epsilon: float | None, labels: int) -> float:
-    """Return what one answer with different labels tells, drawn by a guard unless it is None."""
-    if epsilon is None:
-        return 1.0
+def label_advantage(epsilon: float, labels: int) -> float:
+    """Return what one answer of a guard tells of which of two labels it was drawn for."""
     grown = math.expm1(epsilon / 2)
     return grown / (grown + labels)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.verifier.cli.changes import align, lines
-from leaveout.verifier.cli.options import Seed
+from leaveout.verifier.cli.options import Adopt, Seed
 from leaveout.verifier.cli.progress import counter_bar
 
 if TYPE_CHECKING:
@@ -72,10 +72,7 @@ def attack(
             "--names", help="Say what the rows most at risk are called: personal data, perhaps."
         ),
     ] = False,
-    adopt: Annotated[
-        bool,
-        typer.Option("--adopt", help="Trust bounds.npz though another machine proved it."),
-    ] = False,
+    adopt: Adopt = False,
 ) -> None:
     """Measure how well attacks tell the rows that a model was trained on from others.
 

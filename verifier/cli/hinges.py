@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from leaveout.verifier.cli.changes import lines
+from leaveout.verifier.cli.options import Adopt
 from leaveout.verifier.cli.progress import counter_bar
 
 if TYPE_CHECKING:
@@ -69,10 +70,7 @@ def hinges(
         bool,
         typer.Option("--names", help="Also write who they are: personal data of training rows."),
     ] = False,
-    adopt: Annotated[
-        bool,
-        typer.Option("--adopt", help="Trust bounds.npz though another machine proved it."),
-    ] = False,
+    adopt: Adopt = False,
 ) -> None:
     """List the decisions that leaving out some one other person would turn.
 

@@ -134,6 +134,9 @@ LearningRate: TypeAlias = Annotated[
 WeightDecay: TypeAlias = Annotated[
     float, typer.Option(help="Weight decay, applied to weights and biases.")
 ]
+Adopt: TypeAlias = Annotated[
+    bool, typer.Option("--adopt", help="Trust bounds.npz though another machine proved it.")
+]
 Seed: TypeAlias = Annotated[int, typer.Option(help="Seed of all randomness.")]
 
 Cores: TypeAlias = Annotated[

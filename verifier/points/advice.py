@@ -21,6 +21,7 @@ _NAMED = 3
 """Columns of a line."""
 _CLOSED, _LONGEST = 0.01, 30 * 86_400.0
 """Gap of a closed search, relative to the upper end, and seconds that nobody waits."""
+_MOST_POWER = 700.0
 _WIDER = 1.05
 """How much wider than the data a range is that is worth a word."""
 
@@ -110,29 +111,36 @@ def _time(result: Result) -> Iterator[str]:
         return
     yield (
         f"in the last {half:.3g} s of the search the gap between the bounds went from "
-        f"{before:.4g} to {after:.4g}: at this pace 1 % takes {_pace(course)}, give or take "
-        "three times that; --resume FILE saves the progress for the next run"
+        f"{before:.4g} to {after:.4g}: at this pace 1 % takes {_pace(course)}, a rough guess; "
+        "--resume FILE saves the progress for the next run"
     )
 
 
 def _pace(course: TraceRecord) -> str:
     """Say how long a gap of 1 % takes if gaps go on falling by a power of time, as they mostly do.
 
-    Of six searches of 46 s on Adult, Credit and Twitter, a quarter or a half of each foretold how
-    long the rest took to within three times, but once seven (``docs/native.md``).
+    ``benchmarks/pace.py`` measures how well that foretells (``docs/native.md``).
     """
-    end, (half, before, after) = course.seconds[-1], _halves(course)
-    after = max(after, 1e-300)
-    power = math.log(before / after) / math.log(end / max(end - half, end / 100))
-    most = math.log(_LONGEST / end)
-    goal = max(_CLOSED * abs(course.upper[-1]), 1e-300)
-    needed = max(math.log(after / goal), 0.0) / power
-    if needed > most:
+    seconds = foretell(course, _CLOSED * abs(course.upper[-1]))
+    if seconds > _LONGEST:
         return "more than a month: ask about fewer inputs or members, or a smaller model"
-    seconds = end * math.exp(needed)
     sizes = {"days": 86_400, "hours": 3_600, "minutes": 60, "s": 1}
     unit = next((name for name, size in sizes.items() if seconds >= 2 * size), "s")
     return f"about {float(f'{seconds / sizes[unit]:.1g}'):g} {unit}"
+
+
+def foretell(course: TraceRecord, goal: float) -> float:
+    """Return when the gap will have fallen to a goal, in seconds since the search began.
+
+    By the power of time that it fell by in the second half; infinity if it did not fall.
+    """
+    end, (half, before, after) = course.seconds[-1], _halves(course)
+    if not before > after:
+        return math.inf
+    after = max(after, 1e-300)
+    power = math.log(before / after) / math.log(end / max(end - half, end / 100))
+    needed = max(math.log(after / max(goal, 1e-300)), 0.0) / power
+    return end * math.exp(min(needed, _MOST_POWER))
 
 
 def _tie(result: Result) -> Iterator[str]:

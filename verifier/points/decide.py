@@ -197,13 +197,13 @@ class Decision:
             return self.take(asked, unsearched_result(-math.inf, closed=True))
         share, begun = self.clock.next(), time.perf_counter()
         own = make_claims(asked, self.options.seed, share)
-        if own.space.overflows:
-            why = "over the set, values inside the networks may be too large to be bounded"
-            known = unsearched_result(math.inf, closed=False)
-            return self.take(asked, replace(known, reason="numerical", detail=why))
         # The first is looked at even where there is no time: one point that counts is a bound.
         if self.clock.interrupted or (share == 0.0 and asked is not self.questions[0]):
             return self._take_unsearched(asked, own)
+        if own.overflows or own.space.overflows:
+            why = "over the set, values inside the networks may be too large to be bounded"
+            known = unsearched_result(math.inf, closed=False)
+            return self.take(asked, replace(known, reason="numerical", detail=why))
         if share:
             share = max(1e-6, share - (time.perf_counter() - begun))
         trace = Trace()

@@ -129,7 +129,7 @@ def _personal_parts(page: Page) -> Iterator[str]:
         yield "how the rows that were given are answered, counted"
 
 
-_MEASURED: Final = (
+MEASURED: Final = (
     # what, answers asked for, those that one record decides, those the bound alone leaves open
     ("network, breast cancer, its own 569 rows", 569, 12, 16),
     ("network 2x50, Crypto, test rows, all records", 1_200, 10, 15),
@@ -183,13 +183,13 @@ def _scale(page: Page) -> Iterator[Html]:
         "Measured shares", columns,
         [[what, f"{n:,}", share(some / n, up=True),
           "not measured" if bound is None else share(bound / n, up=True)]
-         for what, n, some, bound in _MEASURED],
+         for what, n, some, bound in MEASURED],
     )  # fmt: skip
 
 
 def _comparison(part: float) -> str:
     """Return where a share lies among the measured ones that are proved in the same way."""
-    cases = [bound / n for _, n, _, bound in _MEASURED if bound is not None]
+    cases = [bound / n for _, n, _, bound in MEASURED if bound is not None]
     below = sum(each < part for each in cases)
     of = "any of the" if below == len(cases) else f"{below or 'none'} of the"
     return f"That is more than in {of} {len(cases)} cases below with such a bound."
