@@ -72,10 +72,7 @@ def wrong_in(path: Path, network: Network) -> str:
 def labels_of(path: Path, network: Network, points: np.ndarray) -> np.ndarray:
     """Labels that the file gives by itself: by its first output, in onnxruntime."""
     session = onnxruntime.InferenceSession(str(path))
-    (item,) = session.get_inputs()
-    shape = network.graph.input_shape
-    rows = (row.reshape(shape if network.graph.bare else (1, *shape)) for row in points)
-    found = [session.run(None, {item.name: row}) for row in rows]
+    found = [session.run(None, _feeds(session, row, bool(network.graph.bare))) for row in points]
     if found[0][0].dtype.kind != "f":
         if found[0][0].dtype.kind == "i":
             return np.asarray([int(each[0][0]) for each in found])
@@ -86,6 +83,19 @@ def labels_of(path: Path, network: Network, points: np.ndarray) -> np.ndarray:
         return values.argmax(axis=1)
     middle = 0.5 if any("Sigmoid" in note for note in network.graph.notes) else 0.0
     return (values[:, 0] > middle).astype(int)
+
+
+def _feeds(
+    session: onnxruntime.InferenceSession, row: np.ndarray, bare: bool
+) -> dict[str, np.ndarray]:
+    """Return what the file's own inputs get of a row: its columns, in order."""
+    feeds, start = {}, 0
+    for item in session.get_inputs():
+        shape = item.shape if bare else (1, *item.shape[1:])
+        width = int(np.prod(shape))
+        feeds[item.name] = row[start : start + width].reshape(shape)
+        start += width
+    return feeds
 
 
 def main() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from itertools import count
 
 import numpy as np
 import onnx
@@ -20,8 +22,8 @@ def repair_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[str, ..
     """Return a model that can be read, and notes for the user; the model itself if it is one.
 
     Nodes come in order, of several opsets the last counts as for onnxruntime, infinite bounds of
-    Clip are left out, factors of Resize become constants, a fixed batch becomes any batch, and
-    activations of several nodes become one.
+    Clip are left out, factors of Resize become constants, several inputs become the columns of one,
+    a fixed batch becomes any batch, and activations of several nodes become one.
     """
     copy, notes = onnx.ModelProto(), []
     copy.CopyFrom(model)
@@ -38,7 +40,7 @@ def repair_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[str, ..
         notes.append(f"of its opsets, the last counts, as for onnxruntime: {own[-1].version}")
     _drop_bounds(copy)
     _keep_factors(copy)
-    notes += _free_batch(copy)
+    notes += [*_join_inputs(copy), *_free_batch(copy)]
     if not model.functions:
         outline(copy)
     return (model, ()) if copy == model else (copy, tuple(notes))
@@ -106,6 +108,49 @@ def _forget(model: onnx.ModelProto, names: set[str]) -> None:
     for item in [*model.graph.input]:
         if item.name in names:
             model.graph.input.remove(item)
+
+
+def _join_inputs(model: onnx.ModelProto) -> Iterator[str]:
+    """Make the columns of several float32 inputs those of one, in the order of the file."""
+    stored = {item.name for item in model.graph.initializer}
+    inputs = [item for item in model.graph.input if item.name not in stored]
+    sizes = [dimensions(item) for item in inputs]
+    batches = {each[0] for each in sizes if each}
+    if not (
+        len(inputs) > 1
+        and all(item.type.tensor_type.elem_type == onnx.TensorProto.FLOAT for item in inputs)
+        and all(len(each) > 1 and all(each[1:]) for each in sizes)
+        and batches <= {None, 1}
+    ):
+        return
+    taken = {name for node in model.graph.node for name in (*node.input, *node.output)} | stored
+    joined = next(name for name in ("x" * n for n in count(1)) if name not in taken)
+    start, said, made, constants = 0, [], [], []
+    for item, (_, *shape) in zip(inputs, sizes, strict=True):
+        width = math.prod(n or 0 for n in shape)
+        columns, places, rest = (
+            f"{joined}/{item.name}/{part}" for part in ("row", "places", "shape")
+        )
+        constants.append(numpy_helper.from_array(np.arange(start, start + width), places))
+        into = item.name if len(shape) == 1 else columns
+        made.append(helper.make_node("Gather", [joined, places], [into], axis=1))
+        if len(shape) > 1:
+            constants.append(numpy_helper.from_array(np.array([0, *shape], np.int64), rest))
+            made.append(helper.make_node("Reshape", [columns, rest], [item.name]))
+        said.append(
+            f"{item.name} ({start + 1} to {start + width})"
+            if width > 1
+            else f"{item.name} ({start + 1})"
+        )
+        start += width
+        model.graph.input.remove(item)
+    batch = "batch" if batches == {None} else 1
+    whole = helper.make_tensor_value_info(joined, onnx.TensorProto.FLOAT, [batch, start])
+    model.graph.input.insert(0, whole)
+    for at, node in enumerate(made):
+        model.graph.node.insert(at, node)
+    model.graph.initializer.extend(constants)
+    yield f"its {len(inputs)} inputs are read as the columns of one: {', '.join(said)}"
 
 
 def _free_batch(model: onnx.ModelProto) -> Iterator[str]:

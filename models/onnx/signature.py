@@ -88,9 +88,9 @@ def only_input(
     if len(inputs) != 1:
         names = ", ".join(repr(item.name) for item in inputs)
         raise ModelError(
-            f"{where}: the model has {len(inputs)} inputs ({names}), expected one; join them "
-            "into one before exporting, and slice it inside (if they are constants, e.g. from "
-            "Keras's Normalization: scale the data before the network)"
+            f"{where}: the model has {len(inputs)} inputs ({names}); several are read as "
+            "the columns of one if each is float32 of shape [batch, ...], any batch or 1: export "
+            "them so, or join them before exporting"
         )
     item = inputs[0]
     if item.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:

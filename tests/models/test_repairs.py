@@ -250,3 +250,54 @@ def test_files_in_order_are_read_without_networkx(tmp_path):
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"
+
+
+def _several(*given, batch="n"):
+    """Return a network whose inputs are joined, an image among them, and used apart."""
+    nodes = [
+        helper.make_node("Flatten", ["image"], ["flat"]),
+        helper.make_node("Concat", ["x", "flat", "age"], ["all"], axis=1),
+        helper.make_node("MatMul", ["all", "W"], ["a"]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Add", ["b", "x"], ["y"]),
+    ]
+    W = np.random.default_rng(1).normal(size=(7, 2)).astype(F32)
+    inputs = {"age": (batch, 1), "image": (batch, 2, 2, 1), "x": (batch, 2)}
+    graph = helper.make_graph(
+        nodes,
+        "several",
+        [
+            helper.make_tensor_value_info(name, dict(given).get(name, TensorProto.FLOAT), shape)
+            for name, shape in inputs.items()
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (batch, 2))],
+        [numpy_helper.from_array(W, "W")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("batch", ["n", 1])
+def test_several_inputs_are_the_columns_of_one_in_the_order_of_the_file(batch, load):
+    model = _several(batch=batch)
+    network = load(model)
+    assert network.inputs == 7
+    assert network.graph.notes[0] == (
+        "its 3 inputs are read as the columns of one: age (1), image (2 to 5), x (6 to 7)"
+    )
+    points = np.random.default_rng(0).normal(size=(20, 7)).astype(F32)
+    running = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = [
+        running.run(
+            None, {"age": row[:, :1], "image": row[:, 1:5].reshape(1, 2, 2, 1), "x": row[:, 5:]}
+        )[0][0]
+        for row in points[:, None]
+    ]
+    assert np.allclose(network.runner().scores(points), expected, atol=1e-6)
+    assert np.allclose(network.stack.scores(points.astype(float))[0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [_several(("age", TensorProto.INT64)), _several(batch=4)])
+def test_inputs_that_cannot_be_columns_are_refused_in_one_line(model, load, snapshot):
+    with pytest.raises(ModelError) as refusal:
+        load(model)
+    assert str(refusal.value) == snapshot
