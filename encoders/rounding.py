@@ -42,7 +42,7 @@ class Chain:
     constant: float = 0.0  # sum of the operators' constants, in absolute values
 
     def reach(self, head: Floats) -> float:
-        """Bound all intermediate results in any grouping, at least 1.
+        """Bound all intermediate results in any grouping, at least 1, by the head's sizes.
 
         Underflow moves the result by at most ``reach`` times the smallest normal float32.
         """
@@ -145,6 +145,11 @@ class Evaluation:
     graph: Graph
     steps: tuple[Step, ...]
     signed: bool  # whether it is a single network, so that positive and negative parts are separate
+
+    @property
+    def sides(self) -> int:
+        """Number of parts of a value."""
+        return 2 if self.signed else 1
 
 
 def evaluation_of(graph: Graph, parameters: Parameters, deadline: Deadline = NEVER) -> Evaluation:
@@ -259,11 +264,8 @@ _UNIT32 = 2.0**-24
 _LARGEST32 = float(np.finfo(np.float32).max)
 _TINY32 = float(np.finfo(np.float32).tiny)
 
-_SLACK = 8
-"""Roundings allowed beyond the terms of a sum: a runtime's scalings, folds and fusions."""
-
 _SLACK_EACH = 6
-"""The same beyond the product of each term, where signs are kept separate."""
+"""Roundings allowed beyond the product of each term: a runtime's scalings, folds and fusions."""
 
 _CLEARLY = 1e-6
 """A phase counts as known only by this margin, so that other roundings see the same phase."""
@@ -271,8 +273,8 @@ _CLEARLY = 1e-6
 _TOGETHER = 256
 """Most forms whose slopes are computed at once."""
 
-_NEGATED = np.array([1, 0, 2])
-"""Indices of the positive part, negative part and error of a negated value."""
+_NEGATED = np.array([1, 0, 2, 3])
+"""Indices of the positive part, negative part, size and error of a negated value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +282,9 @@ class RoundingError:
     """Bounds of the rounding error in a region."""
 
     evaluation: Evaluation
-    values: dict[str, Floats]  # shape (2 or 3, width)
+    # Positive and negative part, of a single network alone; the sum of all absolute terms since the
+    # last activation; the error: shape (4 or 2, width).
+    values: dict[str, Floats]
     local: dict[str, Floats]  # shape (width,)
     slope: dict[str, tuple[Floats, Floats]]
     finite: bool
@@ -317,7 +321,8 @@ class RoundingError:
     @property
     def _size(self) -> Floats:
         """The largest absolute value of each computed score."""
-        return np.asarray(self.values[self.evaluation.graph.output][:-1].max(axis=0))
+        sides = self.values[self.evaluation.graph.output][: self.evaluation.sides]
+        return np.asarray(sides.max(axis=0))
 
     def _pad(self, found: Floats) -> Floats:
         """Pad a bound for the rounding of its own computation."""
@@ -384,8 +389,8 @@ def rounding_error(
     """
     source, signed = evaluation.graph.input, evaluation.signed
     above, below = np.maximum(box.upper, 0.0), np.maximum(-box.lower, 0.0)
-    sides = [above, below] if signed else [np.maximum(above, below)]
-    values = {source: np.stack([*sides, np.zeros(box.dimension)])}
+    sides = [above, below] if signed else []
+    values = {source: np.stack([*sides, np.maximum(above, below), np.zeros(box.dimension)])}
     local: dict[str, Floats] = {}
     slope: dict[str, tuple[Floats, Floats]] = {}
     lows: dict[str, Floats] = {}
@@ -400,8 +405,7 @@ def rounding_error(
         elif step.groups is not None:
             centred = values[step.inputs[1]]
             most, error, sound = norm_errors(
-                step.groups, centred[None, -1], centred[None, :-1].sum(axis=1),
-                lows[step.inputs[2]][None],
+                step.groups, centred[None, -1], centred[None, -2], lows[step.inputs[2]][None],
             )  # fmt: skip
             value, local[out] = np.concatenate([*[most] * (len(first) - 1), error]), error[0]
             fine[out] = fine[step.inputs[1]] and bool(sound.all())
@@ -415,14 +419,14 @@ def rounding_error(
             layer += 1
             value = np.zeros(first.shape)
             value[0] = np.minimum(first[0], np.maximum(exact.upper, 0.0) + error)
-            value[-1] = error
+            value[-2:] = value[0], error
             if signed:
                 room = _CLEARLY * (np.abs(exact.lower) + np.abs(exact.upper) + error)
                 off = exact.upper + error <= -room
                 value[:, off] = 0.0
                 slope[out] = (exact.lower - error > room).astype(float), (~off).astype(float)
         values[out] = value
-        fine[out] &= bool(value[:-1].sum(axis=0).max() < _LARGEST32)
+        fine[out] &= bool(value[: evaluation.sides].sum(axis=0).max() < _LARGEST32)
     finite = fine[evaluation.graph.output]
     return RoundingError(evaluation, values, local, slope, finite, deadline)
 
@@ -442,8 +446,8 @@ def _curve(
     added = declared_error(kind, np.maximum(np.abs(low), np.abs(high)), np.maximum(most, least))
     slopes = curve.steepness(low, high)
     passed = error * np.maximum(*map(np.abs, slopes)) + added
-    sides = [most + added, least + added] if signed else [np.maximum(most, least) + added]
-    return np.stack([*sides, passed]), added, slopes
+    sides = [most + added, least + added] if signed else []
+    return np.stack([*sides, np.maximum(most, least) + added, passed]), added, slopes
 
 
 def _value_and_error(
@@ -453,55 +457,35 @@ def _value_and_error(
     first, sums = values[step.inputs[0]], step.sums
     if sums is None:
         second = values[step.inputs[1]]
-        if not signed:
-            value = first + second
-            # A runtime that flushes denormals may also flush one that it reads, as an input.
-            lost = (2 + step.terms) * _TINY32
-            return value, _gamma32(step.terms) * value[0] + lost
-        value = first + (second if step.sign > 0 else second.take(_NEGATED, axis=0))
-        terms = np.full(1, float(step.terms))
-        return value, _signed_error(value[0], value[1], terms, 1.0, folded=True)
+        value = first + (second.take(_NEGATED, axis=0) if signed and step.sign < 0 else second)
+        return value, _rounding(value, np.full(1, float(step.terms)), 1.0, folded=True)
     parts = sums.through(first)
     value = parts[0]
     if signed:
         value += parts[1].take(_NEGATED, axis=0)
-    value[:-1] += sums.constant
+        value[:2] += sums.constant
+    value[-2] += sums.constant.sum(axis=0)
     if not sums.rounds:
         return value, np.zeros(value.shape[1])
-    reach = sums.chain.reach(values[sums.chain.head][:-1])
+    reach = sums.chain.reach(values[sums.chain.head][-2])
     if not reach < _LARGEST32:
         return value, np.full(value.shape[1], np.inf)
-    if not signed:
-        return value, _unsigned_error(value[0], sums.terms + _SLACK, reach)
-    live = (first[0] + first[1] > 0).astype(np.float32)
+    live = (first[-2] > 0).astype(np.float32)
     terms = (live[None, None] @ sums.present)[0, 0].astype(np.float64)
-    return value, _signed_error(value[0], value[1], terms, reach, folded=sums.folded)
+    return value, _rounding(value, terms, reach, folded=sums.folded)
 
 
-def _gamma32(operations: int) -> float:
-    """Return the relative error of some roundings to float32; infinity if they are too many."""
-    return gamma(operations, _UNIT32) if operations * _UNIT32 < 0.5 else math.inf
-
-
-def _unsigned_error(size: Floats, roundings: int, reach: float) -> Floats:
-    """Bound the rounding error of sums of products of a given size.
-
-    Underflow, including flushed denormals, loses a whole term, times its later factors.
-    """
-    return np.asarray(_gamma32(roundings) * size + roundings * _TINY32 * reach)
-
-
-def _signed_error(
-    above: Floats, below: Floats, terms: Floats, reach: float, *, folded: bool
-) -> Floats:
-    """Bound the rounding error of sums of products whose terms are not 0.
+def _rounding(value: Floats, terms: Floats, reach: float, *, folded: bool) -> Floats:
+    """Bound the rounding error of sums of products whose terms are not 0, as the kernel does.
 
     Products and fused constants round relative to themselves, additions relative to partial sums,
     which the positive or negative terms bound; where operators are folded, a sum for each input
-    comes first, which may have terms of one sign. Underflow counts as in `_unsigned_error`.
+    comes first, which may have terms of one sign. Underflow, including flushed denormals, loses a
+    whole term, times its later factors.
     """
-    sums = above + below if folded else np.maximum(above, below)
-    absolute = (1 + _SLACK_EACH) * (above + below) + terms * sums
+    size = value[-2]
+    sums = size if folded or len(value) == 2 else value[:2].max(axis=0)
+    absolute = (1 + _SLACK_EACH) * size + terms * sums
     operations = 2 * (terms + 2 + 2 * _SLACK_EACH)
     lost = operations * _TINY32 * reach
     few = operations * _UNIT32 < 0.5

@@ -178,6 +178,8 @@ class Rounding:
     def __init__(self, program: Program, which: Integers, region: Region) -> None:
         self._program, self._which = program, which
         self._above, self._below = [region.above], [region.below]
+        # The sum of all absolute terms since the last activation.
+        self._size = [np.maximum(region.above, region.below)]
         self._error = [np.zeros_like(region.above)]
         self._added: list[Floats | None] = []
         self._slope: dict[int, tuple[Floats, Floats]] = {}
@@ -214,32 +216,35 @@ class Rounding:
                 added_up, added_down = self._constant_terms(step)
                 most = self._through(plus, up) + self._through(minus, down) + added_up
                 least = self._through(plus, down) + self._through(minus, up) + added_down
+                size = self._through(plus + minus, self._size[first]) + added_up + added_down
                 there = ((up > 0) | (down > 0)).astype(float)
                 count = self._through((step.matrix != 0).astype(float), there)
                 run = runs.get(first) or _Fused(first)
                 runs[k] = run if step.moves else run.after(step)
-                reach = runs[k].most(self._above[run.head] + self._below[run.head])
+                reach = runs[k].most(self._size[run.head])
                 fine = fine & (reach < _LARGEST)
                 own = np.count_nonzero((step.matrix != 0).any(axis=0), axis=0).max(initial=0)
                 terms[k] = terms[first] + (0 if step.moves else int(own) + 1)
                 folded = terms[first] > 0
-                added = 0 * most if step.moves else _rounding(most, least, count, reach, folded)
+                ways = (most, least, size, count, reach)
+                added = 0 * most if step.moves else _rounding(*ways, folded)
                 error = self._through(plus + minus, error) + added
             elif step.sign:
                 second = step.sources[1]
                 more, less = self._above[second], self._below[second]
                 more, less = (less, more) if step.sign < 0 else (more, less)
                 most, least = up + more, down + less
+                size = self._size[first] + self._size[second]
                 # It may be computed as one sum with its inputs.
                 terms[k] = 1 + terms[first] + terms[second]
                 every = np.full_like(most, terms[k])
-                added = _rounding(most, least, every, np.ones(len(most)), True)
+                added = _rounding(most, least, size, every, np.ones(len(most)), True)
                 error, fine = error + self._error[second] + added, fine & self._fine[second]
             elif step.groups is not None:
                 _, centred, root = step.sources
-                size = self._above[centred] + self._below[centred]
-                most, added, fine = norm_errors(step.groups, self._error[centred], size, lows[root])
-                least, error, fine = most, added, fine & self._fine[centred]
+                own = self._error[centred], self._size[centred], lows[root]
+                most, added, fine = norm_errors(step.groups, *own)
+                least, size, error, fine = most, most, added, fine & self._fine[centred]
             elif step.kind:
                 known = np.isfinite(error)
                 fine, error = fine & known.all(axis=1), np.where(known, error, 0.0)
@@ -254,6 +259,7 @@ class Rounding:
                 )
                 size = np.maximum(np.abs(low), np.abs(high))
                 added = declared_error(step.kind, size, np.maximum(most, least))
+                size = np.maximum(most, least)
                 error = error * np.maximum(*map(np.abs, slopes)) + added
                 self._slope[k] = slopes
             else:
@@ -263,6 +269,7 @@ class Rounding:
                 self._slope[k] = np.where(on, 1.0, 0.0), np.where(off, 0.0, 1.0)
                 most = np.minimum(up, positive(high) + error)
                 self._above.append(np.where(off, 0.0, most))
+                self._size.append(self._above[-1])
                 self._below.append(np.zeros_like(most))
                 self._error.append(np.where(off, 0.0, error))
                 self._added.append(None)
@@ -270,6 +277,7 @@ class Rounding:
                 continue
             self._above.append(most + added)
             self._below.append(least + added)
+            self._size.append(size + added)
             self._error.append(error)
             self._added.append(added)
             self._fine.append(fine & (self._above[-1] + self._below[-1] < _LARGEST).all(axis=1))
@@ -357,15 +365,17 @@ def _products(*ends: Floats) -> tuple[Floats, Floats]:
     return np.minimum.reduce(found), np.maximum.reduce(found)
 
 
-def _rounding(most: Floats, least: Floats, terms: Floats, reach: Floats, folded: bool) -> Floats:
-    """Bound the rounding of sums by their positive and negative parts; underflow by ``reach``.
+def _rounding(
+    most: Floats, least: Floats, size: Floats, terms: Floats, reach: Floats, folded: bool
+) -> Floats:
+    """Bound the rounding of sums by their positive and negative parts, and by all absolute terms.
 
     Partial sums are at most one of the parts. Where a runtime may fold linear operators into one,
-    each input has a sum of its own first, whose terms may have one sign: these add up to both
-    parts. Too many roundings for float32 are charged with infinity.
+    each input has a sum of its own first, whose terms may have one sign: these add up to all terms.
+    Underflow loses ``reach``. Too many roundings for float32 are charged with infinity.
     """
-    products = (1 + _MORE) * (most + least)
-    sums = terms * (most + least if folded else np.maximum(most, least))
+    products = (1 + _MORE) * size
+    sums = terms * (size if folded else np.maximum(most, least))
     operations = terms + 2 * (1 + _MORE)
     lost = 2 * operations * TINY32 * reach[:, None]
     few = 2 * operations * UNIT32 < 0.5

@@ -145,6 +145,27 @@ def test_a_form_of_any_member_is_charged_no_more_than_a_confidence(seed):
     assert alone.of_forms(forms[:0]).shape == (0,)
 
 
+@settings(max_examples=100, deadline=None)
+@given(seed=SEEDS)
+def test_what_holds_for_any_member_covers_what_the_kernel_charges_each(seed):
+    rng, network, members, box = random_case(seed)
+    anyone = Applied(network, members)
+    bounds, forms = anyone.bounds(box), rng.normal(size=(4, network.labels))
+    whole = anyone.rounding(box).of_forms(forms)
+    count = len(members.family)
+    region = Region(
+        np.maximum(box.upper, 0)[None],
+        np.maximum(-box.lower, 0)[None],
+        [each.lower[None] for each in bounds],
+        [each.upper[None] for each in bounds],
+    )
+    same = np.zeros(count, np.int64)
+    each = Rounding(
+        program_of(network.graph, members.family.parameters), np.arange(count), region.take(same)
+    ).of_forms(np.broadcast_to(forms, (count, *forms.shape)))
+    assert (each.max(axis=0) <= whole * (1 + 1e-9) + 1e-36).all()
+
+
 @settings(max_examples=60, deadline=None)
 @given(seed=SEEDS)
 def test_onnxruntime_is_within_it_with_optimisations_and_without(seed):
