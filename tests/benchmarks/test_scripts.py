@@ -22,6 +22,7 @@ SMALL = {
         *("--set", "synthetic-10k", "--train", "120", "--rows", "20", "--trees", "2"),
         *("--depth", "3", "--points", "10", "--deleted", "1", "--changes", "1"),
     ],
+    "guard_faults.py": ["--step", "16381", "--requests", "600", "--wait", "1"],
     "hinges.py": ["--decisions", "200", "--members", "30"],
     "linear_models.py": ["--small", "--time", "5", "--check", "40", "--rows", "3000"],
     "membership.py": ["--rows", "40", "--only", "forest"],
