@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from support import children
+from support.depth import rounds
 from support.snapshots import Rewording, Wording
 
 # Before anything loads numpy. The threads of two workers, and of processes that tests start, would
@@ -27,7 +28,10 @@ os.environ["XDG_STATE_HOME"] = _STATE.name
 """Of tests and of all that they start: the user's own is neither used nor changed."""
 
 settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "any machine",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=rounds(100),
 )
 settings.load_profile("any machine")
 

@@ -18,6 +18,7 @@ from leaveout.models.onnx.file import network_from
 
 from support import networks
 from support.cases import BruteForce, leaky, question
+from support.depth import rounds
 
 
 @pytest.mark.parametrize("kind", networks.ALL)
@@ -77,7 +78,7 @@ def test_a_tie_in_the_member_is_a_leak_and_a_tie_in_the_network_is_not():
     assert Replayer(tied).replay(np.asarray([0.5]), 0, 1 - winner) is None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=rounds(25), deadline=None)
 @given(st.integers(2, 30), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1.0]))
 def test_a_partition_covers_every_member_once_even_if_all_are_equal(count, seed, spread):
     rng = np.random.default_rng(seed)

@@ -21,6 +21,7 @@ from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 
 from support.certificates import Content
+from support.depth import rounds
 from support.point_claims import KINDS, random_asked
 from support.points import worst_of, write_asked, write_kind
 from support.snapshots import passages
@@ -45,7 +46,7 @@ def test_certificates_are_accepted_and_true(tmp_path, kind):
     assert splits > {0}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), ties=st.booleans(), below=st.sampled_from([0, 1e-3, 0.3]))
 def test_whatever_is_accepted_is_true(tmp_path_factory, seed, ties, below):
     folder = tmp_path_factory.mktemp("random")

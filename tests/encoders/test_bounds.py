@@ -16,6 +16,7 @@ from leaveout.models import confidence
 
 from support import networks
 from support.cases import question
+from support.depth import rounds
 
 seeds = st.integers(0, 2**32 - 1)
 KINDS = ["residual", "convolution_1d", "convolution_2d", "matmul_add_softmax"]
@@ -53,7 +54,7 @@ def _check(instance, seed):
         assert confidence(own[-1], label).max() <= most
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(seeds, st.sampled_from([1e-6, 1e-2, 1.0, 1e3]))
 def test_bounds_hold_for_dense_networks_of_any_scale(seed, scale):
     _check(question(seed, scale=scale), seed)
@@ -82,7 +83,7 @@ def test_the_difference_is_far_tighter_than_bounding_the_two_networks_apart():
     assert (pair.after[-1].width * 20 < apart).all()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(300), deadline=None)
 @given(
     *[st.floats(-10, 10, width=32) for _ in range(4)],
 )
@@ -102,7 +103,7 @@ def test_the_difference_of_two_relus_is_bounded_exactly(a, b, c, d):
     assert found.upper[0] <= values.max() + 1e-12
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(seeds)
 def test_interval_products_contain_the_exact_rational_result(seed):
     rng = np.random.default_rng(seed)

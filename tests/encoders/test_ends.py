@@ -11,6 +11,7 @@ from leaveout.encoders.applied import computed_ends
 from leaveout.models.onnx.file import network_from
 
 from support import networks
+from support.depth import rounds
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -28,7 +29,7 @@ def points_of(rng, box, count=300):
     return np.clip(np.concatenate([corners, inside, beside]), low, high)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(seed=SEEDS, name=st.sampled_from(sorted(networks.ALL)))
 def test_nothing_that_is_computed_is_beyond_the_ends(seed, name):
     rng = np.random.default_rng(seed)
@@ -41,7 +42,7 @@ def test_nothing_that_is_computed_is_beyond_the_ends(seed, name):
     assert (scores <= found.upper).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(seed=SEEDS, few=st.booleans())
 def test_sums_in_any_order_end_there(seed, few):
     rng = np.random.default_rng(seed)

@@ -24,6 +24,7 @@ from leaveout.models import Family
 from leaveout.models.lowering import program_of
 from leaveout.models.onnx.file import network_from
 
+from support.depth import rounds
 from support.networks import model
 
 F32 = np.float32
@@ -134,7 +135,7 @@ def error(network, top):
 POWER = st.sampled_from([-100, -80, -70, -64, -50, -20, 0, 20, 50, 64, 70, 80, 100])
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(200), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     kind=st.sampled_from(sorted(MAKERS)), powers=st.tuples(POWER, POWER, POWER),
     top=st.sampled_from([1.0, 1e8]),

@@ -17,6 +17,7 @@ from leaveout.solvers import Outcome, Settings, Status, available, find_solver
 
 from support import networks
 from support.cases import BruteForce, question
+from support.depth import rounds
 
 ENCODINGS = [Encoding(md, tau) for md in (True, False) for tau in (None, 0.05)]
 LIMIT = Settings(time_limit=30)
@@ -39,7 +40,7 @@ def _encode(instance, label, encoding, members=None, elastic=False, floor=0.0):
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=rounds(25), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_no_encoding_is_ever_below_a_real_leak(seed):
     instance = question(seed)

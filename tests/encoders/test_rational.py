@@ -23,6 +23,7 @@ from leaveout.encoders.rational import (
 from leaveout.models.onnx.file import network_from
 
 from support import networks
+from support.depth import rounds
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -38,7 +39,7 @@ def solved(first, second):
     return None if not det else ((b * f - c * e) / det, (c * d - a * f) / det)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(300), deadline=None)
 @given(seed=SEEDS)
 def test_a_programme_in_the_plane_ends_at_its_best_vertex(seed):
     rng = np.random.default_rng(seed)
@@ -59,7 +60,7 @@ def test_a_programme_in_the_plane_ends_at_its_best_vertex(seed):
         assert all(f.at(point) >= 0 for f in [*limits, *sides])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(seed=SEEDS)
 def test_functions_hold_at_every_point_of_the_box_and_phases(seed):
     rng = np.random.default_rng(seed)
@@ -129,7 +130,7 @@ def folded(evaluation, x):
     yield values[evaluation.graph.output]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=rounds(200), deadline=None)
 @given(seed=SEEDS, coarse=st.booleans())
 def test_layers_that_are_called_exact_are_what_their_operators_come_to(seed, coarse):
     rng = np.random.default_rng(seed)

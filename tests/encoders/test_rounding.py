@@ -32,6 +32,7 @@ from leaveout.models.replay import with_parameters
 from attacks.onnx_cases import Runtime
 from support import networks
 from support.cases import family_of
+from support.depth import rounds
 
 SEEDS = st.integers(0, 2**32 - 1)
 FIRST = np.zeros(1, np.int64)
@@ -100,7 +101,7 @@ def margins(labels, label):
     return np.delete(np.eye(labels)[label] - np.eye(labels), label, axis=0)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(seed=SEEDS)
 def test_errors_of_margins_are_the_kernels_where_phases_are_known_by_a_millionth(seed):
     _, network, _, box = random_case(seed)
@@ -127,7 +128,7 @@ def test_errors_of_margins_are_the_kernels_where_phases_are_known_by_a_millionth
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(seed=SEEDS)
 def test_a_form_of_any_member_is_charged_no_more_than_a_confidence(seed):
     rng, network, members, box = random_case(seed)
@@ -145,7 +146,7 @@ def test_a_form_of_any_member_is_charged_no_more_than_a_confidence(seed):
     assert alone.of_forms(forms[:0]).shape == (0,)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(seed=SEEDS)
 def test_what_holds_for_any_member_covers_what_the_kernel_charges_each(seed):
     rng, network, members, box = random_case(seed)
@@ -166,7 +167,7 @@ def test_what_holds_for_any_member_covers_what_the_kernel_charges_each(seed):
     assert (each.max(axis=0) <= whole * (1 + 1e-9) + 1e-36).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(seed=SEEDS)
 def test_onnxruntime_is_within_it_with_optimisations_and_without(seed):
     rng, network, members, box = random_case(seed)
@@ -196,6 +197,7 @@ FLUSHED = """
 import sys
 import numpy as np
 import onnxruntime
+from support.depth import rounds
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
 options.add_session_config_entry("session.set_denormal_as_zero", "1")
@@ -269,7 +271,7 @@ def in_any_order(rng, network, points):
     return values.astype(np.float64)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(seed=SEEDS)
 def test_no_order_of_summation_exceeds_it(seed):
     rng = np.random.default_rng(seed)

@@ -30,6 +30,8 @@ from leaveout.specs import parse
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.resolve_names import read_spec
 
+from support.depth import rounds
+
 ROWS = [
     {"patient": f"P-{i}", "age": str(20 + 7 * i % 50), "dose": f"{i * 0.37 % 1:.2f}",
      "ward": "abc"[i % 3], "ill": "yes" if i * 37 % 100 > 50 else "no"}
@@ -125,7 +127,7 @@ def deletions(draw):
 
 
 @given(deletions())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=rounds(25), deadline=None)
 def test_after_a_deletion_the_folder_is_that_of_the_rows_left(drawn):
     table, gone = drawn
     left = [row for i, row in enumerate(table) if i not in gone]

@@ -28,6 +28,8 @@ from leaveout.models.forest import (
 )
 from leaveout.models.forest.scored import leaves_of, round_to_float32
 
+from support.depth import rounds
+
 FORESTS = (RandomForestClassifier, ExtraTreesClassifier)
 TREES = (DecisionTreeClassifier, ExtraTreeClassifier)
 LABELS = (np.array([0, 1, 2]), np.array(["no", "yes", "what"]), np.array([-2, 0, 7], np.int16))
@@ -54,7 +56,7 @@ def near(forest: SklearnForest, rng: np.random.Generator, size: int = 300) -> An
     return X
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=rounds(50), deadline=None)
 @given(
     seed=st.integers(0, 2**31),
     make=st.sampled_from(FORESTS + TREES),
@@ -103,7 +105,7 @@ def test_nodes_are_in_preorder_however_the_tree_was_grown():
         )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(300), deadline=None)
 @given(
     threshold=st.one_of(
         st.floats(allow_nan=False),

@@ -13,6 +13,8 @@ from hypothesis.extra import numpy as arrays
 
 from leaveout.models.forest import DareForestClassifier, ForestError
 
+from support.depth import rounds
+
 ZEROS = np.array([[-0.0, 2.0, 0.5], [1.0, -0.0, 0.25], [-0.0, 1.0, -0.0], [1.0, 3.0, 0.75]] * 6)
 LABELS = np.array([0, 1, 1, 0] * 6)
 
@@ -49,7 +51,7 @@ def test_everything_takes_an_array_and_leaves_it_alone(kind, locked):
     assert (bits(X), bits(y), bits(rows)) == before
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(
     arrays.arrays(np.float64, (12, 2), elements=st.sampled_from([-0.0, 0.0, 1.0, -1.5, 2.5])),
     st.sampled_from("CF"),

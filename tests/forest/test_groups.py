@@ -22,6 +22,7 @@ from leaveout.verifier.cli import run
 from leaveout.verifier.evidence.exports import sarif
 from leaveout.verifier.report import Report
 
+from support.depth import rounds
 from support.forest_leaks import Asked, greatest_leaks, grouped_rows
 
 VISITS = "patient,age,ill\n" + "".join(
@@ -37,7 +38,7 @@ def answers(forest, of, X):
     return shares
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=rounds(500), deadline=None)
 @given(st.integers(0, 2**32))
 def test_every_member_is_the_forest_trained_without_a_group(seed):
     rng = np.random.default_rng(seed)
@@ -56,7 +57,7 @@ def test_every_member_is_the_forest_trained_without_a_group(seed):
         assert np.array_equal(answers(left, forest, inputs), expected)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(st.integers(0, 2**32))
 def test_a_forest_is_saved_with_its_groups_and_forgets_them(seed):
     with TemporaryDirectory() as folder:

@@ -11,10 +11,11 @@ from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.leave_one_out import leave_one_out
 
+from support.depth import rounds
 from support.forest_families import family_by_deleting, member_by_deleting
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(
     st.integers(0, 2**32), st.integers(2, 40), st.integers(2, 4), st.integers(0, 2),
     st.sampled_from((0.2, 0.5, 1.0)),

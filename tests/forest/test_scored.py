@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.scored import ScoredForest
 
+from support.depth import rounds
 
-@settings(max_examples=40, deadline=None)
+
+@settings(max_examples=rounds(40), deadline=None)
 @given(seed=st.integers(0, 2**32), labels=st.integers(1, 4), trees=st.integers(1, 7))
 def test_probabilities_are_those_of_an_exact_forest(seed: int, labels: int, trees: int) -> None:
     rng = np.random.default_rng(seed)

@@ -14,6 +14,7 @@ from leaveout.models.onnx.file import network_from
 from leaveout.verifier.guard import Guard
 
 from support import networks
+from support.depth import rounds
 from support.guards import make_folder
 
 
@@ -34,7 +35,7 @@ def test_every_kind_of_network(kind, tmp_path):
     assert ((found.tiers == 3) == leaks).all()
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(20), deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 10_000), spread=st.sampled_from([0.0, 1e-3, 0.03, 0.3]))
 def test_random_networks(seed, spread, tmp_path_factory):
     rng = np.random.default_rng(seed)

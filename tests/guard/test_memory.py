@@ -21,6 +21,7 @@ from leaveout.errors import GuardError
 from leaveout.verifier.guard.memory import FullError, Memory, SpentError
 
 from support import children
+from support.depth import rounds
 
 LIMITS = {"epsilon": 0.2, "cap": None, "uniform": False, "remember": 10**6}
 
@@ -297,7 +298,7 @@ def test_a_memory_that_was_tampered_with_is_refused_in_one_line(tmp_path, tamper
     assert "\n" not in str(caught.value)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=9))
 def test_whatever_bytes_are_written_over_it_no_label_is_made_up(tmp_path, place, content):
     path = tmp_path / "answers.sqlite"

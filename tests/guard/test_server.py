@@ -20,6 +20,7 @@ from leaveout.verifier.guard.server import serve
 from leaveout.verifier.guard.server_settings import ServeSettings
 
 from support import networks
+from support.depth import rounds
 from support.guards import make_folder, points_of
 from support.served import JSON, Asker, in_thread, process
 
@@ -205,7 +206,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(150), deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     st.dictionaries(st.sampled_from(["x", "X", "row", "rows"]), json_values, min_size=1)
     | json_values

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.server import ambiguity
 
+from support.depth import rounds
 from support.served import in_thread
 
 
@@ -71,7 +72,7 @@ def test_requests_with_one_end_are_answered_one_after_another(port):
     assert exchanged(port, listed + LAST) == [b"200"] * 2
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from([LENGTH, b"Transfer-Encoding: chunked\r\n", b"X: 1\r\n"])))
 def test_a_request_with_two_lengths_is_told_however_it_arrives(fields):
     head = posted(b"".join(fields), b"")

@@ -41,6 +41,7 @@ from leaveout.verifier.certify import audits as certify
 from leaveout.verifier.certify.audits import answer, train_line
 
 from support.audits import arrays_of, views_arrays
+from support.depth import rounds
 
 OUTWARDS = 1e-9
 """What the prover adds to its ends."""
@@ -160,7 +161,7 @@ def wealth(draws, mean):
     return total / 20
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(
     st.lists(st.integers(0, 7), min_size=1, max_size=40),
     st.fractions(Fraction(1, 10**6), Fraction(9, 10)),

@@ -10,30 +10,31 @@ from leaveout.kernel.numbers import Rejected
 from leaveout.verifier.certify.networks import lines_only
 
 from support import kernel_rules as rules
+from support.depth import rounds
 from support.kernel_networks import honest, random_question, root_tree
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=rounds(200), deadline=None)
 @given(seed=SEEDS)
 def test_no_point_of_a_pair_is_above_its_corners(seed):
     rules.check_corners(seed)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(seed=SEEDS)
 def test_what_holds_everywhere_holds_at_every_point(seed):
     rules.check_everywhere(seed)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(seed=SEEDS, wild=st.booleans())
 def test_a_form_is_above_what_it_stands_for_whatever_the_slopes(seed, wild):
     rules.check_forms(seed, wild)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(seed=SEEDS)
 def test_rounding_covers_float32_in_any_order(seed):
     rules.check_rounding(seed)
@@ -77,7 +78,7 @@ def test_bounds_above_the_worst_leak_are_proved():
     rules.check_true_bounds()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(seed=SEEDS)
 def test_multiples_of_half_spaces_bound_what_is_in_them(seed):
     rules.check_multiples(seed)

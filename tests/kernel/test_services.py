@@ -25,6 +25,7 @@ from leaveout.verifier.audits.adaptive import Duplicated
 from leaveout.verifier.certify.audits import answer
 from leaveout.verifier.values.subjects.sharded import proof_of_accounting, proof_of_attack
 
+from support.depth import rounds
 from support.services import enumerated, least_near_mean, moments_of, together_of
 
 PRIVATE = """
@@ -80,7 +81,7 @@ def small_services(draw):
 SMALL = st.builds(Fraction, st.integers(1, 300), st.just(1000))
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(small_services(), SMALL, SMALL, st.integers(0, 5))
 def test_every_route_shows_what_enumeration_confirms(found, beta, gamma, seed):
     """Exact laws of seeds and transcripts: posteriors against priors, whatever is asked."""
@@ -362,7 +363,7 @@ def test_an_epsilon_is_never_taken_for_less(tmp_path):
         assert found.span == found.epsilon
 
 
-@settings(max_examples=300)
+@settings(max_examples=rounds(300))
 @given(
     st.sampled_from([PRIVATE, PLAIN, PRIVATE.replace("exponential", "noisy_max")]),
     st.dictionaries(

@@ -21,6 +21,7 @@ from leaveout.models.linear.file import load_linear, save_linear
 from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 
+from support.depth import rounds
 from support.linear_models import drawn_model, retrained
 
 SPEC = """let L = linear("linear.npz")
@@ -117,7 +118,7 @@ def proved(tmp_path_factory) -> Proved:
     return make(folder, drawn_model(5, plain=True, rows=20), SPEC + KEPT)
 
 
-@settings(max_examples=25)
+@settings(max_examples=rounds(25))
 @given(
     seed=st.integers(0, 2**20),
     kind=st.sampled_from(["logistic", "softmax", "svm", "ridge"]),
@@ -237,7 +238,7 @@ def test_the_claims_as_they_are_hold_one_by_one(wide):
     assert refute_accepted(wide, model, wide.members) == len(wide.part["results"])
 
 
-@settings(max_examples=150)
+@settings(max_examples=rounds(150))
 @given(seed=st.integers(0, 2**31), data=st.data())
 def test_forged_numbers_prove_nothing_false(wide, seed, data):
     rng = np.random.default_rng(seed)
@@ -272,7 +273,7 @@ def test_forged_numbers_prove_nothing_false(wide, seed, data):
     refute_accepted(forged, model, wide.members)
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(seed=st.integers(0, 2**31))
 def test_another_model_under_the_same_certificate_proves_nothing_false(
     proved, seed, tmp_path_factory

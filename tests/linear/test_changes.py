@@ -25,6 +25,7 @@ from leaveout.models.train.receipts import RECEIPTS, SALT
 from leaveout.verifier.cli import run
 
 from support.crashes import contents, ends, holding, lost, recorded, restored
+from support.depth import rounds
 from support.linear_tables import opened, table, trained, write
 
 KINDS = {"logistic": "ill", "softmax": "ill", "svm": "ill", "ridge": "cost", "gamma": "cost"}
@@ -38,7 +39,7 @@ def columns_of(rows, label, more=()):
 
 
 @given(st.integers(0, 10**6), st.sampled_from(sorted(KINDS)), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=rounds(30), deadline=None)
 def test_a_changed_model_is_the_minimum_of_its_rows(seed, kind, data):
     rows = table(seed, 24, 2)
     label = KINDS[kind]

@@ -16,6 +16,7 @@ from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.family import bound_members, refine
 from leaveout.models.linear.fit import coefficients_of
 
+from support.depth import rounds
 from support.linear_problems import leak_bounds, random_model, seeds
 
 
@@ -26,7 +27,7 @@ def model_of(seed: int, kind: str, *, grouped: bool) -> LinearModel:
     return model
 
 
-@settings(max_examples=40)
+@settings(max_examples=rounds(40))
 @given(seeds, st.sampled_from(["logistic", "ridge"]), st.booleans())
 def test_radii_agree_and_no_exact_one_is_larger(seed, kind, grouped):
     try:
@@ -48,7 +49,7 @@ def test_radii_agree_and_no_exact_one_is_larger(seed, kind, grouped):
             assert float(radius) <= told <= float(radius) * 1.001 + 1e-9
 
 
-@settings(max_examples=30)
+@settings(max_examples=rounds(30))
 @given(seeds, st.sampled_from(["logistic", "ridge"]), st.integers(0, 1))
 def test_claims_agree(seed, kind, label):
     try:

@@ -38,6 +38,8 @@ from leaveout.models.linear.folder import LinearFolder
 from leaveout.models.linear.from_sklearn import from_sklearn, gradient_norm
 from leaveout.verifier.cli import run
 
+from support.depth import rounds
+
 pandas = pytest.importorskip("pandas")
 
 LOGISTIC = LogisticRegression(solver="newton-cholesky", C=0.7, tol=1e-12, max_iter=10_000)
@@ -217,7 +219,7 @@ CELLS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(st.lists(CELLS, min_size=4, max_size=12), st.lists(CELLS, min_size=1, max_size=9))
 def test_small_tables_are_read_as_they_are_fitted(rows, points):
     frame = pandas.DataFrame(rows).astype({"a": float, "b": object})

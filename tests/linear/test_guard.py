@@ -23,6 +23,7 @@ from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.classifier import GuardedClassifier
 from leaveout.verifier.guard.linear import LinearLeakTest
 
+from support.depth import rounds
 from support.linear_refits import KINDS, margins, member, small_model, telling_points
 from support.linear_tables import table, trained, write
 from support.served import Asker, in_thread
@@ -45,7 +46,7 @@ def truth(model, members, X):
 
 
 @given(seed=st.integers(0, 2**32 - 1), kind=st.sampled_from(sorted(KINDS)), grouped=st.booleans())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=rounds(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_an_input_leaks_just_where_some_refitted_member_disagrees(seed, kind, grouped):
     model = small_model(seed, kind, grouped)
     members = [member(model, unit) for unit in range(int(model.units.max()) + 1)]

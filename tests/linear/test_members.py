@@ -12,6 +12,7 @@ from leaveout.kernel.numbers import Rejected, lengths, spectral
 from leaveout.models.linear.fit import minimise, refit
 
 from support import linear_oracle as oracle
+from support.depth import rounds
 from support.linear_problems import Case, kinds, make, seeds
 
 LONG = np.longdouble
@@ -51,7 +52,7 @@ def assert_within(case: Case, centre: np.ndarray, true: np.ndarray, radius: floa
         assert abs(float((v * (true - centre)).sum())) <= radius * reach * (1 + 1e-12)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=rounds(250), deadline=None)
 @given(kinds, seeds, st.booleans())
 def test_members_lie_within_their_radii(kind, seed, grouped):
     case = make(kind, seed, grouped=grouped)
@@ -65,7 +66,7 @@ def test_members_lie_within_their_radii(kind, seed, grouped):
             assert_within(case, closed(case, known.b, own), true, known.radius[unit])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(kinds, seeds, st.booleans(), st.integers(-9, -1))
 def test_measured_centres_have_true_radii_wherever_they_are(kind, seed, grouped, far):
     case = make(kind, seed, grouped=grouped)
@@ -87,7 +88,7 @@ def test_measured_centres_have_true_radii_wherever_they_are(kind, seed, grouped,
                 assert_within(case, centres[place], true, found.radius[unit])
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(st.sampled_from(["logistic", "ridge", "svm"]), seeds, st.floats(1e-6, 1.0))
 def test_a_tolerance_covers_whatever_stops_early(kind, seed, tolerance):
     kind = {"ridge": "squared", "svm": "hinge"}.get(kind, kind)
@@ -115,7 +116,7 @@ def test_a_tolerance_covers_whatever_stops_early(kind, seed, tolerance):
             length /= 2
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(kinds, seeds, st.booleans(), st.integers(1, 3))
 def test_any_few_units_together(kind, seed, grouped, count):
     assume(kind != "softmax")
@@ -131,7 +132,7 @@ def test_any_few_units_together(kind, seed, grouped, count):
             assert_within(case, closed(case, budget.b, own), true, budget.radius)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(st.sampled_from(["logistic", "squared"]), seeds, st.integers(1, 4))
 def test_flipped_labels(kind, seed, count):
     case = make(kind, seed, grouped=False, rows=40)
@@ -146,7 +147,7 @@ def test_flipped_labels(kind, seed, count):
             assert_within(case, closed(case, budget.b, own), true, budget.radius)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(st.sampled_from(["logistic", "squared", "hinge"]), seeds, st.booleans())
 def test_an_added_row(kind, seed, positive):
     case = make(kind, seed, grouped=False, rows=40)

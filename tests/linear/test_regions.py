@@ -18,10 +18,11 @@ from leaveout.kernel.numbers import Rejected
 from leaveout.models.linear.family import bound_members, centre, hints_of, refine
 from leaveout.models.linear.fit import coefficients_of
 
+from support.depth import rounds
 from support.linear_problems import leak_bounds, random_design, random_model, random_region, seeds
 
 
-@settings(max_examples=150)
+@settings(max_examples=rounds(150))
 @given(seeds)
 def test_designs_are_what_scipy_computes_and_regions_contain_them(seed):
     rng = np.random.default_rng(seed)
@@ -58,7 +59,7 @@ def test_designs_are_what_scipy_computes_and_regions_contain_them(seed):
     assert (np.linalg.norm(rows @ R, axis=1) <= region.reach(R)).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(seeds, st.sampled_from(KINDS), st.booleans())
 def test_no_input_leaks_above_its_bound(seed, kind, grouped):
     try:
@@ -116,7 +117,7 @@ def _retrained(model: LinearModel, unit: int) -> np.ndarray:
     return coefficients_of(kept.problems)
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=rounds(25), suppress_health_check=[HealthCheck.filter_too_much])
 @given(seeds)
 def test_bounds_are_those_of_a_linear_programme(seed):
     model = random_model(seed, "logistic")
@@ -143,7 +144,7 @@ def test_bounds_are_those_of_a_linear_programme(seed):
         assert min(tried) <= -found.fun + 0.03 * (1 + abs(found.fun))
 
 
-@settings(max_examples=25)
+@settings(max_examples=rounds(25))
 @given(seeds, st.sampled_from(["logistic", "ridge"]), st.integers(1, 3))
 def test_any_few_rows_lower_no_score_by_more_than_the_sum(seed, kind, count):
     model = random_model(seed, kind)
@@ -176,7 +177,7 @@ def test_any_few_rows_lower_no_score_by_more_than_the_sum(seed, kind, count):
             assert fall.max() <= bound + 1e-12
 
 
-@settings(max_examples=25)
+@settings(max_examples=rounds(25))
 @given(seeds, st.sampled_from(["logistic", "svm", "softmax"]))
 def test_hints_prove_the_members_again_and_bad_ones_nothing_false(seed, kind):
     try:
@@ -201,7 +202,7 @@ def test_hints_prove_the_members_again_and_bad_ones_nothing_false(seed, kind):
         prove_members(model, [hint._replace(measured=hint.measured + 10**6), *hints_of(family)[1:]])
 
 
-@settings(max_examples=40)
+@settings(max_examples=rounds(40))
 @given(seeds, st.sampled_from(["logistic", "softmax", "ridge", "svm"]))
 def test_one_more_row_of_any_label(seed, kind):
     model = random_model(seed, kind)

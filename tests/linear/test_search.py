@@ -14,6 +14,7 @@ from leaveout.errors import LinearError
 from leaveout.kernel.family import check_bounds, check_leaks, check_shifts
 from leaveout.models.linear.family import bound_members
 
+from support.depth import rounds
 from support.linear_models import drawn_box, drawn_model, inputs_of, retrained
 
 SEEDS = st.integers(0, 2**20)
@@ -34,7 +35,7 @@ def confidences(model, x, label):
     return np.array([confidence(each, label) for each in model.scores(x)])
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(
     seed=SEEDS,
     kind=st.sampled_from(["logistic", "softmax", "svm", "ridge"]),
@@ -65,7 +66,7 @@ def test_no_leak_exceeds_its_bound(seed, kind, plain, grouped, labels):
             assert leak.value <= found.lower
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(
     seed=SEEDS,
     kind=st.sampled_from(["regression", "poisson", "gamma", "logistic", "svm"]),
@@ -98,7 +99,7 @@ def test_no_score_moves_further_than_its_bound(seed, kind, plain, grouped):
         assert found.upper <= max(moved) * 1.01 + 1e-6 or found.upper <= found.lower * 1.01
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(seed=SEEDS, sign=st.sampled_from([1, -1]), plain=st.booleans(), share=st.floats(0.1, 0.9))
 def test_no_member_crosses_a_threshold_beyond_its_bound(seed, sign, plain, share):
     model = drawn_model(seed, "regression", plain=plain)
@@ -128,7 +129,7 @@ def test_no_member_crosses_a_threshold_beyond_its_bound(seed, sign, plain, share
         assert found.closed
 
 
-@settings(max_examples=40)
+@settings(max_examples=rounds(40))
 @given(seed=SEEDS, kind=st.sampled_from(["logistic", "svm"]))
 def test_two_labels_over_a_box_are_closed(seed, kind):
     model = drawn_model(seed, kind, plain=True)
@@ -144,7 +145,7 @@ def test_two_labels_over_a_box_are_closed(seed, kind):
             assert found.upper < 0 or found.lower >= 0.998 * found.upper
 
 
-@settings(max_examples=30)
+@settings(max_examples=rounds(30))
 @given(seed=SEEDS, floor=st.floats(0.0, 1.0))
 def test_a_floor_is_decided_as_the_bounds_say(seed, floor):
     model = drawn_model(seed, plain=True)
@@ -180,7 +181,7 @@ def test_listed_values_are_taken_together():
         assert few.witness.x.tolist() in np.eye(model.inputs).tolist()
 
 
-@settings(max_examples=30)
+@settings(max_examples=rounds(30))
 @given(seed=SEEDS, kind=st.sampled_from(["logistic", "softmax", "svm"]), grouped=st.booleans())
 def test_dissenters_are_the_members_that_answer_otherwise(seed, kind, grouped):
     model = drawn_model(seed, kind, grouped=grouped)

@@ -22,6 +22,7 @@ from leaveout.models.reading import Reading
 from leaveout.verifier.cli import run
 
 from support import networks
+from support.depth import rounds
 from support.linear_tables import opened, table, trained, write
 
 KINDS = ("logistic", "softmax", "svm", "ridge", "poisson", "gamma")
@@ -55,7 +56,7 @@ def total(model, coefficients):
 
 
 @given(fits())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 def test_a_model_is_the_minimum(drawn):
     rows, options = drawn
     with tempfile.TemporaryDirectory() as name:
@@ -76,7 +77,7 @@ def test_a_model_is_the_minimum(drawn):
 
 
 @given(fits(), st.sampled_from([1e-9, 1e-6, 1e-3]), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 def test_no_model_is_farther_from_the_minimum_than_is_proved(drawn, size, seed):
     rows, options = drawn
     with tempfile.TemporaryDirectory() as name:
@@ -145,7 +146,7 @@ def test_a_weight_of_two_is_a_row_that_is_there_twice(tmp_path):
 
 
 @given(st.lists(st.integers(-3, 30), min_size=6, max_size=60), st.integers(2, 8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 def test_bins_have_rows_and_splines_are_shares(numbers, count):
     numbers += [0, 1, 2, 3]
     rows = [

@@ -13,6 +13,8 @@ from scipy.stats import binomtest
 from leaveout.verifier.audits.intervals import clopper_pearson, refutation_level
 from leaveout.verifier.certify.audits import lower_end
 
+from support.depth import rounds
+
 COUNTS = st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
@@ -25,7 +27,7 @@ def _at_least(count: int, trials: int, chance: float | Fraction) -> Fraction:
     )
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=rounds(150))
 @given(COUNTS, st.sampled_from(["0.5", "0.9", "0.95", "0.99", "0.999999", "0.000001"]))
 def test_each_end_fails_no_more_often_than_it_may_exactly(counts, confidence):
     count, trials = counts
@@ -40,7 +42,7 @@ def test_each_end_fails_no_more_often_than_it_may_exactly(counts, confidence):
     assert count == trials or _at_least(trials - count, trials, near) > each
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=rounds(60))
 @given(st.integers(1, 40), st.integers(0, 40), st.integers(1, 330))
 @example(2, 1, 308)
 def test_tiny_levels_are_held_exactly_too(count, more, exponent):
@@ -50,7 +52,7 @@ def test_tiny_levels_are_held_exactly_too(count, more, exponent):
     assert _at_least(count, count + more, found) <= Fraction(level)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=rounds(60))
 @given(COUNTS)
 def test_it_is_the_interval_of_scipy(counts):
     count, trials = counts
@@ -66,7 +68,7 @@ def test_many_trials(trials):
         assert high - low < 5.2 / math.sqrt(trials)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=rounds(40))
 @given(COUNTS, COUNTS, st.floats(0, 2), st.floats(0, 0.2))
 def test_a_level_refutes_by_exact_chances(unlearned, retrained, alpha, beta):
     level = refutation_level(*unlearned, *retrained, alpha, beta)

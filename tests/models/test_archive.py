@@ -23,6 +23,8 @@ from leaveout.models.archive import (
     write_archive,
 )
 
+from support.depth import rounds
+
 
 class Manifest(msgspec.Struct):
     """What the array ``manifest`` says."""
@@ -51,7 +53,7 @@ ARRAYS = st.dictionaries(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=rounds(60))
 @given(ARRAYS, st.booleans())
 def test_what_is_written_is_what_numpy_writes(tmp_path_factory, arrays, compressed):
     path = tmp_path_factory.mktemp("archive") / "a.npz"

@@ -23,6 +23,8 @@ from leaveout.errors import ModelError
 from leaveout.models.onnx.file import check_against_onnxruntime, network_from, network_from_bytes
 from leaveout.models.replay import session
 
+from support.depth import rounds
+
 F32 = np.float32
 RNG = np.random.default_rng(3)
 X = (RNG.normal(size=(200, 4)) * [1, 50, 3, 0.1] + [0, 100, -2, 1]).astype(F32)
@@ -100,7 +102,7 @@ def linear(rng, inputs, labels):
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(max_examples=rounds(60), deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_onnxruntimes_scalers_and_linear_models_round_no_more_than_charged(seed):
     rng = np.random.default_rng(seed)

@@ -25,8 +25,9 @@ from leaveout.models.onnx.file import network_from
 from leaveout.models.onnx.operators import Affine
 
 from support import networks
+from support.depth import rounds
 
-cheap = settings(max_examples=60, deadline=None, derandomize=True)
+cheap = settings(max_examples=rounds(60), deadline=None, derandomize=True)
 seeds = st.integers(0, 2**32 - 1)
 
 

@@ -16,6 +16,7 @@ from leaveout.models.onnx.file import network_from
 
 from support import networks
 from support.cases import family_of
+from support.depth import rounds
 
 COUNT = 7
 indices = st.lists(st.integers(0, COUNT - 1), max_size=10)
@@ -34,7 +35,7 @@ def _bits(stack: Stack) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", networks.ALL)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=rounds(20), deadline=None)
 @given(indices, kept)
 def test_members_taken_are_those_of_the_whole_family_bit_for_bit(kind, chosen, kept):
     graph, family = _case(kind)
@@ -48,7 +49,7 @@ def test_members_taken_are_those_of_the_whole_family_bit_for_bit(kind, chosen, k
 
 
 @pytest.mark.parametrize("kind", networks.ALL)
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=rounds(20), deadline=None)
 @given(st.none() | indices, st.none() | st.integers(1, COUNT + 1), kept)
 def test_chunks_are_the_members_asked_for_in_order(kind, chosen, size, kept):
     graph, family = _case(kind)

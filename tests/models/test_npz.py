@@ -19,6 +19,7 @@ from leaveout.models import Family, load_family_file, save_family_file
 from leaveout.models import archive as npz
 from leaveout.models import family as family_file
 
+from support.depth import rounds
 from support.limited import run_limited
 
 DTYPES = ["<f4", ">f4", "<f8", "<f2"]
@@ -44,7 +45,7 @@ def _arrays(rng: np.random.Generator, dtype: str = "<f4") -> dict[str, np.ndarra
     }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.sampled_from(DTYPES), st.booleans(), st.sampled_from([0, 9e9]))
 def test_arrays_are_what_numpy_reads(tmp_path_factory, seed, dtype, compressed, mapped_from):
     path = tmp_path_factory.mktemp("npz") / "f.npz"

@@ -18,6 +18,7 @@ from leaveout.models.onnx.rewrites import REWRITES
 from leaveout.models.onnx.table import OPERATORS
 
 from attacks.operators import magnitudes
+from support.depth import rounds
 from support.drawn import Drawn
 
 F32 = np.float32
@@ -43,7 +44,7 @@ def test_every_operator_is_read_as_onnxruntime_computes_it_or_refused(kind):
     accepted = 0
 
     @settings(
-        max_examples=60 if kind in REWRITTEN else 150,
+        max_examples=rounds(60) if kind in REWRITTEN else 150,
         deadline=None,
         derandomize=True,
         database=None,

@@ -15,6 +15,7 @@ from leaveout.models import confidence, load_network, lower
 from leaveout.models.onnx.file import check_against_onnxruntime, network_from
 
 from support import networks
+from support.depth import rounds
 
 F32 = np.float32
 node = helper.make_node
@@ -73,7 +74,7 @@ def test_one_number_is_two_labels_of_which_one_is_where_it_is_above_zero(
     np.testing.assert_array_equal(confidence(scores, 1), number[:, 0])
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@settings(max_examples=rounds(25), deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_members_of_a_network_of_one_number(seed):
     rng = np.random.default_rng(seed)

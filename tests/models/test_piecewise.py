@@ -15,6 +15,7 @@ from leaveout.models.onnx.file import check_against_onnxruntime, network_from
 from leaveout.models.replay import session
 
 from support import networks
+from support.depth import rounds
 
 F32 = np.float32
 node = helper.make_node
@@ -81,7 +82,7 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=20, deadline=None, derandomize=True, database=None)
+@settings(max_examples=rounds(20), deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([1.0, 1.0, 1e-4, 1e4, 1e-36]))
 def test_onnxruntime_is_within_the_rounding_charged_and_so_are_its_labels(kind, seed, size):
     rng = np.random.default_rng(seed)

@@ -17,11 +17,12 @@ from leaveout.models.onnx.rewrites import REWRITES, Rewrite
 from leaveout.models.replay import session
 
 from support.cases import shaken
+from support.depth import rounds
 from support.rewrites import ADDED, F32, FLOAT, OWN, Absolute, model_of, random_case
 
 
 @pytest.mark.parametrize("kind", [*OWN, *ADDED])
-@settings(max_examples=30, deadline=None, derandomize=True, database=None)
+@settings(max_examples=rounds(30), deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([1.0, 1e-4, 1e4, 1e-36]))
 def test_what_onnxruntime_computes_is_within_the_rounding_charged(kind, seed, size):
     rng = np.random.default_rng(seed)

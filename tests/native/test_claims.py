@@ -23,6 +23,7 @@ from leaveout.models.replay import with_parameters
 
 from support import networks
 from support.claims import asked, maximise
+from support.depth import rounds
 
 OPTIONS = NativeOptions(seconds=0.7)
 """Bounds hold whenever a search ends; where they are to meet, it is given what that takes."""
@@ -116,7 +117,7 @@ def sampled(query, case, goals, rng, count=20_000):
     return float(least[met].max(initial=-np.inf))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_sample_is_above_the_upper_bound(seed):
     query, case, goals, rng = random_query(seed)
@@ -138,7 +139,7 @@ def test_no_sample_is_above_the_upper_bound(seed):
     assert found.closed or found.reason
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_what_is_proved_impossible_has_no_sample(seed):
     query, case, goals, rng = random_query(seed)

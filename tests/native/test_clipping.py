@@ -16,10 +16,12 @@ from leaveout_arrays.bounds import (
 from leaveout_arrays.bounds import largest as largest_of_arrays
 from scipy.optimize import linprog
 
+from support.depth import rounds
+
 clipping = pytest.importorskip("leaveout.bab.native.kernels.pair_bounds")
 
 seeds = st.integers(0, 2**32 - 1)
-cheap = settings(max_examples=100, deadline=None, derandomize=True)
+cheap = settings(max_examples=rounds(100), deadline=None, derandomize=True)
 
 
 @dataclass(frozen=True)

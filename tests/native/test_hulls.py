@@ -15,6 +15,7 @@ from leaveout.models.onnx.file import network_from
 
 from support import networks
 from support.cases import family_of
+from support.depth import rounds
 
 
 class Few:
@@ -43,7 +44,7 @@ def sets_of(tree: Tree) -> list[list[int]]:
     return [tree.members(at).tolist() for at in range(len(tree))]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=rounds(25), deadline=None)
 @given(st.integers(1, 300), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1.0]))
 def test_each_member_is_in_one_leaf_and_each_set_is_the_union_of_its_parts(count, seed, spread):
     sketch = spread * np.random.default_rng(seed).normal(size=(count, 5))
@@ -97,7 +98,7 @@ def same(one, two) -> bool:
     return equal and one.exact == two.exact
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=rounds(20), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     count=st.integers(1, 150),

@@ -23,12 +23,13 @@ from leaveout.models.matrices import Sparse, dense, settle
 
 from support import networks
 from support.cases import BruteForce, question
+from support.depth import rounds
 from support.random_nodes import NODES, Case, space_of
 
 ARRAYS = ("numpy", "torch:cpu")
 
 seeds = st.integers(0, 2**32 - 1)
-cheap = settings(max_examples=25, deadline=None, derandomize=True)
+cheap = settings(max_examples=rounds(25), deadline=None, derandomize=True)
 
 
 def array_kernel(spec):

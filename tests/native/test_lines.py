@@ -12,12 +12,13 @@ from leaveout_arrays.bounds import numpy_space
 from leaveout.bab.native.kernels import make_kernel
 from leaveout.bab.native.kernels.interface import OPEN, Work
 
+from support.depth import rounds
 from support.random_nodes import NODES, Case
 
 line_bounds = pytest.importorskip("leaveout.bab.native.kernels.line_bounds")
 
 seeds = st.integers(0, 2**32 - 1)
-cheap = settings(max_examples=25, deadline=None, derandomize=True)
+cheap = settings(max_examples=rounds(25), deadline=None, derandomize=True)
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,7 @@ from leaveout.models import confidence
 from support import networks
 from support.cases import BruteForce, family_of, leaky, question
 from support.children import HANGS
+from support.depth import rounds
 
 FAST = NativeOptions(nodes=100_000)
 KINDS = ["dense", "residual", "convolution_1d", "convolution_2d", "matmul_add_softmax"]
@@ -45,7 +46,7 @@ def check(instance, label, best, options=FAST, **given):
     return found
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 @example(seed=389960322)  # a set of two members that the best bound makes no use of
 def test_bounds_hold_and_meet_on_random_questions(seed):
@@ -90,7 +91,7 @@ def test_it_finds_the_optimum_of_the_milp(labels, seed):
             assert found.upper == pytest.approx(exact.upper, rel=5e-3, abs=100 * rounding)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=rounds(25), deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     scale=st.sampled_from([1e-6, 1e-3, 1e3, 1e6]),
@@ -102,7 +103,7 @@ def test_weights_of_any_size_are_sound(seed, scale):
         check(instance, label, best[label], replace(FAST, nodes=1_000))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=rounds(20), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_every_member_has_a_bound_of_its_own(seed):
     rng = np.random.default_rng(seed)
@@ -119,7 +120,7 @@ def test_every_member_has_a_bound_of_its_own(seed):
             assert found.member_upper[member] >= BruteForce.of(alone, 1500).best[label]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=rounds(20), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_inputs_that_take_listed_values(seed):
     rng = np.random.default_rng(seed)

@@ -26,6 +26,7 @@ from leaveout.models.sharded.aggregation import chances, expected_chances
 from leaveout.models.sharded.planning import HeldOut, plan, votes_held_out
 from leaveout.verifier.cli import run
 
+from support.depth import rounds
 from support.snapshots import passages
 
 CLAIM = Unlearning(1.0, 1e-3, 1e-3)
@@ -33,7 +34,7 @@ CLAIM = Unlearning(1.0, 1e-3, 1e-3)
 
 @pytest.mark.parametrize("mechanism", ["exponential", "noisy_max", "majority"])
 @given(st.lists(st.lists(st.integers(0, 30), min_size=3, max_size=3), min_size=1, max_size=4))
-@runs(max_examples=25, deadline=None)
+@runs(max_examples=rounds(25), deadline=None)
 def test_chances_at_many_points_are_those_that_answers_are_drawn_with(mechanism, votes):
     for epsilon in (1e-4, 0.3, 7.0):
         found = expected_chances(np.array(votes), mechanism, epsilon)

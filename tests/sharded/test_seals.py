@@ -22,6 +22,8 @@ from leaveout.errors import ShardedError
 from leaveout.models.sharded import ServiceSettings, ShardedClassifier, classifier, ledger
 from leaveout.models.sharded import ledger as seal
 
+from support.depth import rounds
+
 FILES = ("ledger.sqlite", "state.npz")
 LIMIT = 20
 SEALS = 96
@@ -314,7 +316,7 @@ def remembered(tmp_path_factory):
     return made.folder, made.predict(ASKED[:4])
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=rounds(120), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(FILES), st.floats(0, 1, exclude_max=True), st.binary(min_size=1, max_size=9))
 def test_whatever_bytes_are_written_over_it_answers_the_same_or_not_at_all(
     remembered, tmp_path, name, place, content

@@ -19,6 +19,8 @@ from leaveout.errors import ShardedError
 from leaveout.verifier.audits.adaptive import WhiteBox, alpha_lower_bound, audit, refutation_level
 from leaveout.verifier.audits.adaptive.trials import halves
 
+from support.depth import rounds
+
 HALF = Fraction(1, 2)
 
 
@@ -44,7 +46,7 @@ def chances(laws):
 
 
 @given(st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=rounds(30), deadline=None)
 def test_with_halves_of_one_size_neither_event_is_likelier_than_one_half(data):
     points, shards = data.draw(st.sampled_from([(1, 2), (2, 2), (3, 2), (2, 4), (1, 6)]))
     table = data.draw(st.lists(st.integers(0, 40), min_size=2 * 2**points, max_size=2 * 2**points))

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from leaveout.solvers import Problem, Settings, SolverProcess, Status, find_solver
 from leaveout.solvers.conformance_cases import problem
 
+from support.depth import rounds
+
 SPECS = ("highs", "gurobi", "pulp", "ortools", "scip")
 SMALL = st.integers(-6, 6)
 
@@ -68,7 +70,7 @@ def best_by_trying(stated: Problem) -> float | None:
 
 @given(stated=pure_integer_problems())
 @settings(
-    max_examples=40,
+    max_examples=rounds(40),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

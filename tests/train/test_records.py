@@ -36,6 +36,8 @@ from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.sentences import cells_of, outside_box, record
 from leaveout.verifier.resolve_names import read_spec
 
+from support.depth import rounds
+
 _WORDS = st.text(st.characters(categories=("L", "P", "S")), min_size=1, max_size=6).map(
     lambda text: f"w{text}"
 )
@@ -85,7 +87,7 @@ def _box(data: TrainingData, folder: Path) -> Box:
 
 
 @given(rows=tables())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 def test_every_row_lies_in_the_set_and_every_listed_value_is_a_records(rows) -> None:
     with tempfile.TemporaryDirectory() as name:
         data = _read(rows, Path(name))
@@ -113,7 +115,7 @@ def test_every_row_lies_in_the_set_and_every_listed_value_is_a_records(rows) -> 
 
 
 @given(rows=tables())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 def test_every_row_is_a_possible_record_and_is_named_as_it_was(rows) -> None:
     with tempfile.TemporaryDirectory() as name:
         data = _read(rows, Path(name))
@@ -141,7 +143,7 @@ def _numbers_near(column: NumberColumn, value: float) -> set[float]:
 
 
 @given(rows=tables(), data=st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=rounds(200), deadline=None)
 def test_the_cells_as_printed_are_the_witness_or_the_words_say_nearest(rows, data) -> None:
     with tempfile.TemporaryDirectory() as name:
         read = _read(rows, Path(name))
@@ -185,7 +187,7 @@ def test_the_cells_as_printed_are_the_witness_or_the_words_say_nearest(rows, dat
     ends=st.tuples(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12)).filter(lambda e: e[0] < e[1]),
     feature=st.floats(0, 1, width=32),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=rounds(200), deadline=None)
 def test_a_number_is_printed_with_no_more_digits_than_it_takes(ends, feature) -> None:
     alone = Encoding("label", (NumberColumn("a", *ends),))
     values, wrong = nearest_record(alone, [feature])
@@ -232,7 +234,7 @@ def _point(**changes: float) -> np.ndarray:
         max_size=5,
     )
 )
-@settings(max_examples=300)
+@settings(max_examples=rounds(300))
 def test_what_can_be_no_record_is_what_enumeration_says(x) -> None:
     read = np.array(x, dtype=np.float32)
     _, wrong = nearest_record(ENCODING, read)

@@ -16,6 +16,8 @@ from leaveout.models.train.export import network_model, scores, unflatten
 from leaveout.models.train.recipe import ACTIVATIONS, Recipe
 from leaveout.models.train.stacked import NOTHING, Stack
 
+from support.depth import rounds
+
 torch = pytest.importorskip("torch")
 
 DENSE = Recipe(layers=(9, 5), epochs=3, batch=8, seed=3, weight_decay=1e-2)
@@ -210,7 +212,7 @@ def test_each_member_without_a_group_is_a_network_trained_alone_without_its_rows
         np.testing.assert_allclose(parameters, alone, atol=2e-5, rtol=1e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(60), deadline=None)
 @given(
     rows=st.integers(3, 60),
     people=st.integers(2, 20),
@@ -252,7 +254,7 @@ def test_bits_do_not_depend_on_the_block(recipe):
     assert np.array_equal(in_blocks(recipe, X, y, 7), whole)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(40), deadline=None)
 @given(
     widths=st.lists(st.integers(1, 60), min_size=0, max_size=3),
     rows=st.integers(2, 130),

@@ -16,6 +16,7 @@ from leaveout.errors import TreesError
 from leaveout.models.trees.reading import of_model, read_trees
 
 from support.damage import refusal_of, survive_damage
+from support.depth import rounds
 from tree_inputs import hard_inputs
 
 LOSSES = (
@@ -65,7 +66,7 @@ def compare(model, found, seed, *, missing=True, rows=1500):
         assert found.tie == 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(
     seed=st.integers(0, 2**31 - 1),
     loss=st.sampled_from(LOSSES),

@@ -28,6 +28,8 @@ from leaveout.models.trees.model import TreeModel
 from leaveout.verifier.points.job import Asked, TreesAt
 from leaveout.verifier.points.tree_claims import TreeQuestion
 
+from support.depth import rounds
+
 _MOST = 100_000
 
 
@@ -171,7 +173,7 @@ def _value(form: Form, points: tuple[Floats, ...], scores: list[Floats]) -> Floa
     return np.where(np.isnan(total), -math.inf, total)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(300), deadline=None)
 @given(st.integers(0, 2**32 - 1))
 @example(10001617)  # equal features of points, each listed with another one
 def test_searches_agree_with_every_point(seed: int) -> None:
@@ -203,7 +205,7 @@ def test_searches_agree_with_every_point(seed: int) -> None:
         assert drawn.claim(upper).check(question.proof(trail, forms)) > 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=rounds(200), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.data())
 def test_the_kernel_accepts_no_false_claim(seed: int, data: st.DataObject) -> None:
     """Proofs of true claims, changed and claimed for more than is true."""

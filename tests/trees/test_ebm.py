@@ -15,6 +15,7 @@ from leaveout.errors import TreesError
 from leaveout.models.trees.reading import of_model, read_trees
 
 from support.damage import refusal_of, survive_damage
+from support.depth import rounds
 from tree_inputs import hard_inputs
 
 pytestmark = pytest.mark.filterwarnings("ignore:(Missing values|JSON formats)")
@@ -51,7 +52,7 @@ def compare(model, found, seed, rows=1000):
         assert found.tie == 0
 
 
-@settings(max_examples=25)
+@settings(max_examples=rounds(25))
 @given(
     seed=st.integers(0, 2**31 - 1),
     link=st.sampled_from(["logit", "mlogit", "identity", "log"]),

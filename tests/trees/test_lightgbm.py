@@ -12,6 +12,7 @@ from leaveout.errors import TreesError
 from leaveout.models.trees.reading import of_model, read_trees
 
 from support.damage import refusal_of, survive_damage
+from support.depth import rounds
 from tree_inputs import hard_inputs
 
 OBJECTIVES = (
@@ -75,7 +76,7 @@ def near_tie(ensemble, scores):
     return (last[:, -1] - last[:, -2] <= ensemble.tie).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(
     seed=st.integers(0, 2**31 - 1),
     objective=st.sampled_from(OBJECTIVES),
@@ -106,7 +107,7 @@ def test_scores_are_those_of_the_library(
     compare(model, of_model(model), seed)
 
 
-@settings(max_examples=30)
+@settings(max_examples=rounds(30))
 @given(seed=st.integers(0, 2**31 - 1), categories=st.booleans(), leaves=st.integers(4, 25))
 def test_zero_may_be_missing(seed, categories, leaves):
     model = train(

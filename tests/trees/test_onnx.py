@@ -24,6 +24,7 @@ from leaveout.models.trees.onnx import read_onnx
 from leaveout.models.trees.reading import of_model, read_trees
 
 from support.damage import refusal_of, survive_damage
+from support.depth import rounds
 from support.onnx_trees import as_model, new_attributes, old_attributes, random_trees, run
 from tree_inputs import hard_inputs
 
@@ -82,7 +83,7 @@ def agree(data, seed=0, rows=400):
     return ensemble
 
 
-@settings(max_examples=300)
+@settings(max_examples=rounds(300))
 @given(
     seed=st.integers(0, 2**31 - 1),
     double=st.booleans(),
@@ -107,7 +108,7 @@ def test_scores_are_those_of_onnxruntime(seed, double, opset, modes, missing, ta
     )  # fmt: skip
 
 
-@settings(max_examples=300)
+@settings(max_examples=rounds(300))
 @given(
     seed=st.integers(0, 2**31 - 1),
     double=st.booleans(),
@@ -147,7 +148,7 @@ def test_two_labels_are_those_of_onnxruntime(
     assert ensemble.link == {"NONE": "identity", "LOGISTIC": "sigmoid"}.get(post, "softmax")
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(seed=st.integers(0, 2**31 - 1), base=st.booleans(), double=st.booleans())
 def test_three_labels_are_those_of_onnxruntime(seed, base, double):
     rng = np.random.default_rng(seed)

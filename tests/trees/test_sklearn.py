@@ -16,6 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from leaveout.errors import TreesError
 from leaveout.models.trees.reading import of_model
 
+from support.depth import rounds
 from tree_inputs import hard_inputs
 
 LABELS = {2: ["no", "yes"], 3: ["no", "what", "yes"]}
@@ -57,7 +58,7 @@ def compare(model, seed, rows=1500, **more):
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(
     seed=st.integers(0, 2**31 - 1),
     kind=st.sampled_from(MEANS),
@@ -77,7 +78,7 @@ def test_trees_and_forests(seed, kind, labels, missing, depth, number, more):
     compare(model, seed, missing=missing)
 
 
-@settings(max_examples=40)
+@settings(max_examples=rounds(40))
 @given(
     seed=st.integers(0, 2**31 - 1),
     loss=st.sampled_from([
@@ -99,7 +100,7 @@ def test_gradient_boosting(seed, loss, labels, rounds, more):
     compare(model, seed, missing=False)
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(
     seed=st.integers(0, 2**31 - 1),
     loss=st.sampled_from([

@@ -15,6 +15,7 @@ from leaveout.errors import TreesError
 from leaveout.models.trees.reading import of_model, read_trees
 
 from support.damage import refusal_of, survive_damage
+from support.depth import rounds
 from tree_inputs import hard_inputs
 
 OBJECTIVES = (
@@ -84,7 +85,7 @@ def near_tie(ensemble, scores):
     return (last[:, -1] - last[:, -2] <= room).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(
     seed=st.integers(0, 2**31 - 1),
     objective=st.sampled_from(OBJECTIVES),

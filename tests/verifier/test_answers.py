@@ -21,6 +21,7 @@ from leaveout.verifier.points.answers import Answers, Known, State, states
 from leaveout.verifier.points.given import DataError
 
 from support.clinic import write_clinic
+from support.depth import rounds
 from support.files import BOUND, write_question
 from support.snapshots import passages
 
@@ -129,7 +130,7 @@ def test_at_the_bound_something_may_be_owed():
     assert unknown.tolist() == [State.UNKNOWN] * 3 + [State.OUTSIDE, State.UNKNOWN]
 
 
-@settings(max_examples=60)
+@settings(max_examples=rounds(60))
 @given(st.data())
 def test_states_are_those_of_the_best_result_point_by_point(data):
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from leaveout.specs.deciders import Bounds
 
+from support.depth import rounds
 from support.values import decide, function, number, refused
 
 
@@ -61,7 +62,7 @@ def test_a_find(find, verdict, bounds):
 @given(
     near=st.integers(-1, 40), gap=st.integers(1, 10), most=st.integers(30, 60), least=st.booleans()
 )
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=rounds(60))
 def test_a_find_ends_at_what_is_known(near, gap, most, least):
     far = near + gap
     # known(r) is 0 up to near, 1 from far, and anything between.

@@ -16,6 +16,7 @@ from leaveout.models.onnx.file import network_from
 from leaveout.specs.vnnlib import format_query, load_query, parse_problem, query_of, save_query
 
 from support import networks
+from support.depth import rounds
 
 NETWORKS = [
     network_from(networks.dense(np.random.default_rng(0), (2, 3, 3)), "a"),
@@ -68,7 +69,7 @@ def queries(draw):
     return Query(tuple(boxes), tuple(applications), tuple(cases), reals=draw(st.booleans()))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(300), deadline=None)
 @given(queries())
 def test_read_back_it_is_the_same(query):
     text = format_query(query)

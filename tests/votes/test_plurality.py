@@ -12,6 +12,7 @@ from leaveout.kernel.threats import reach_of
 from leaveout.models.ballots import UNREACHABLE, Ballots, Origin
 
 from support.counted import plurality_radii, recounted, tally, vote_of_arrays
+from support.depth import rounds
 from support.votes import every_count, every_vote, random_ballots
 
 
@@ -62,7 +63,7 @@ def test_ties_go_to_the_smaller_label(votes, labels, answer, radius):
 
 def test_one_part_more_than_the_radius_changes_the_answer():
     rng = np.random.default_rng(2)
-    for parts, labels in shapes(rng, 1_000):
+    for parts, labels in shapes(rng, rounds(1_000)):
         votes, _ = random_ballots(rng, 3, parts, labels)
         tallied = tally(votes, labels)
         radii = plurality_radii(tallied)
@@ -83,7 +84,7 @@ def thresholds_of(rng, votes, labels, *, never):
 def test_knapsack_is_the_cheapest_of_every_attack():
     rng = np.random.default_rng(3)
     unbounded = 0
-    for _ in range(3_000):
+    for _ in range(rounds(3_000)):
         parts, labels = [(4, 4), (3, 5), (5, 3), (7, 2), (2, 5), (6, 3), (9, 2)][rng.integers(7)]
         votes, _ = random_ballots(rng, 1, parts, labels)
         thresholds = thresholds_of(rng, votes, labels, never=rng.choice([0, 0.2, 0.8]))
@@ -108,7 +109,7 @@ def test_knapsack_is_the_cheapest_of_every_attack():
         paid = thresholds[0][list(attack.members), list(attack.votes)]
         assert (paid <= spent[list(attack.members)]).all()
         assert (paid > 0).all()
-    assert unbounded > 30
+    assert unbounded > rounds(30)
 
 
 def test_members_that_survive_nothing_make_a_plain_plurality():

@@ -18,6 +18,7 @@ from leaveout.kernel.schemes import (
 from leaveout.solvers import Status, find_solver
 
 from support.counted import vote_of_arrays
+from support.depth import rounds
 
 
 def run_off_published(votes, scores, labels):
@@ -211,11 +212,11 @@ def compared(seed, count, shapes, brute):
 
 
 def test_radii_are_those_of_every_attack_with_full_rankings():
-    assert compared(1, 2500, [(2, 9), (3, 9), (4, 6)], radius_by_rankings) > 0
+    assert compared(1, rounds(2500), [(2, 9), (3, 9), (4, 6)], radius_by_rankings) > 0
 
 
 def test_radii_are_those_of_every_attack_on_more_labels():
-    assert compared(2, 1500, [(4, 9), (5, 9), (5, 9)], radius_by_votes) > 0
+    assert compared(2, rounds(1500), [(4, 9), (5, 9), (5, 9)], radius_by_votes) > 0
 
 
 def test_votes_and_preferences_enumerate_what_full_rankings_do():

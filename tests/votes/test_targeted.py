@@ -21,6 +21,7 @@ from leaveout.verifier.values.votes.targets import toward
 
 from attacks.vote_truth import Truth
 from support.counted import vote_of_arrays
+from support.depth import rounds
 from support.targeted import cases, vote_of
 from support.votes import every_count, random_ballots
 
@@ -55,7 +56,7 @@ def test_forcing_a_label_takes_the_cheapest_of_all_attacks(name, count):
 
 def test_forcing_a_label_is_that_of_every_count():
     rng = np.random.default_rng(0)
-    for _ in range(1_500):
+    for _ in range(rounds(1_500)):
         parts, labels = int(rng.integers(2, 10)), int(rng.integers(2, 6))
         votes, _ = random_ballots(rng, 1, parts, labels)
         before = np.bincount(votes[0], minlength=labels)

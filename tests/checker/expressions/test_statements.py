@@ -32,6 +32,8 @@ from leaveout.kernel.claims.statements import (
 from leaveout.kernel.numbers import Rejected
 from leaveout.kernel.values import Given, Range, compare, number
 
+from support.depth import rounds
+
 NUMBERS = st.fractions(min_value=-5, max_value=5, max_denominator=6)
 COMPARED = {
     "==": lambda a, b: a == b,
@@ -132,7 +134,7 @@ def claims(draw, depth=3):
     return BinaryPart(operator, left, right), JOINED[operator](a, b)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=rounds(400), deadline=None)
 @given(claims())
 def test_a_claim_is_accepted_exactly_if_it_holds(drawn):
     claim, holds = drawn
@@ -144,7 +146,7 @@ def test_a_claim_is_accepted_exactly_if_it_holds(drawn):
 RANGES = st.tuples(NUMBERS, NUMBERS).map(lambda ends: Range(min(ends), max(ends)))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=rounds(400), deadline=None)
 @given(RANGES, RANGES, st.fractions(0, 1), st.fractions(0, 1))
 def test_ranges_hold_every_number_of_their_numbers(left, right, s, t):
     a = left.lower + s * (left.upper - left.lower)
@@ -161,7 +163,7 @@ def test_ranges_hold_every_number_of_their_numbers(left, right, s, t):
         assert found is None or found == holds(a, b)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(300), deadline=None)
 @given(st.integers(0, 12), st.integers(0, 12), NUMBERS, st.sampled_from([">=", ">"]), st.booleans())
 def test_of_what_is_sought_no_wrong_bound_is_accepted(lower, upper, level, operator, exact):
     name = "share" if exact else "vague"
@@ -177,7 +179,7 @@ def test_of_what_is_sought_no_wrong_bound_is_accepted(lower, upper, level, opera
         assert true
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(st.integers(0, 12), st.integers(0, 12), NUMBERS)
 def test_the_least_number_is_sought_from_the_other_side(lower, upper, level):
     claim = BinaryPart("<", call("share", edits=NamePart("r")), of(level))
@@ -265,7 +267,7 @@ def test_what_says_nothing_is_refused(claim, snapshot):
     assert str(told.value) == snapshot
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=rounds(200), deadline=None)
 @given(claims())
 def test_a_claim_is_printed_as_it_is_read(drawn):
     from leaveout.specs import parse

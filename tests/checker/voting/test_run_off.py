@@ -27,6 +27,7 @@ from leaveout.kernel.schemes import (
 )
 from leaveout.kernel.values import Given
 
+from support.depth import rounds
 from support.votes import random_ballots
 
 
@@ -169,7 +170,7 @@ def wins_by_some_gain(votes, ahead, counts, pair, edits):
     return found
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=rounds(150), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 25), st.integers(2, 6))
 def test_halving_finds_what_trying_every_gain_finds(seed, parts, labels):
     rng = np.random.default_rng(seed)
@@ -183,7 +184,7 @@ def test_halving_finds_what_trying_every_gain_finds(seed, parts, labels):
         assert found.tolist() == wins_by_some_gain(votes, ahead, counts, pair, edits)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(st.integers(0, 2**32 - 1), st.integers(2, 25), st.integers(2, 6))
 def test_members_that_are_alike_count_as_one_by_one(seed, parts, labels):
     rng = np.random.default_rng(seed)

@@ -35,6 +35,8 @@ from leaveout.models.train.own.convert import model_of
 from leaveout.models.train.own.inputs import training_data
 from leaveout.models.train.own.preprocessing import Probes
 
+from support.depth import rounds
+
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
@@ -83,7 +85,7 @@ def draw_frame(rng, rows):
     return pd.DataFrame({name: frame[name] for name in order})
 
 
-@settings(max_examples=150, deadline=None, derandomize=True, database=None)
+@settings(max_examples=rounds(150), deadline=None, derandomize=True, database=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_map_is_what_scikit_learn_computes_of_every_row(seed):
     rng = np.random.default_rng(seed)
