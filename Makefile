@@ -17,7 +17,7 @@ DEMO := build/demo
 WARM := growth forest_guard trees tree_claims additions forest forest_leaks
 WARM_BESIDE := points guard dpa ss_dpa finite_aggregation hash_bagging run_off \
 	collective_accuracy survival
-EXTRAS := train,gurobi,pulp,ortools,scip,export,docs,serve,attest
+EXTRAS := forests,graphs,train,gurobi,pulp,ortools,scip,export,docs,serve,attest
 
 # Tests start hundreds of processes of the program: each would compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -77,8 +77,8 @@ wheel: $(DEV)/.ready
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(CHECK)
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	@echo "installing leaveout and its libraries into $(VENV)"
-	@$(BIN)/$(PIP) -e .
+	@echo "installing leaveout, its libraries and scikit-learn into $(VENV)"
+	@$(BIN)/$(PIP) -e '.[forests]'
 	@$(BIN)/leaveout warm points trees & \
 		$(BIN)/leaveout warm forest_leaks forest_guard && wait $$!
 	@touch $@
@@ -96,7 +96,7 @@ $(SITE)/.ready: pyproject.toml constraints.txt
 	@$(CHECK)
 	@test -d $(SITE) || $(PYTHON) -m venv $(SITE)
 	@echo "installing leaveout and what makes the site into $(SITE)"
-	@$(SITEBIN)/$(PIP) -e '.[docs]'
+	@$(SITEBIN)/$(PIP) -e '.[forests,docs]'
 	@touch $@
 
 clean:
