@@ -70,7 +70,7 @@ imports: $(DEV)/.ready
 	$(DEVBIN)/lint-imports
 
 wheel: $(DEV)/.ready
-	rm -rf dist && $(DEVBIN)/pip wheel --quiet --no-deps -w dist .
+	rm -rf dist && $(DEVBIN)/python .ci/build_dist.py dist
 	$(DEVBIN)/python .ci/wheel_contents.py dist
 	.ci/kernel_wheel.sh $(DEVBIN)
 

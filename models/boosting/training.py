@@ -85,7 +85,9 @@ class Settings:
         """Train on one thread, with nothing left to chance."""
         try:
             return _LEARNERS[self.learner](self, X, y)
-        except ImportError:
+        except ImportError as error:
+            if (error.name or "").startswith("sklearn"):
+                raise  # which extra brings it is said once for all commands
             raise TreesError(
                 f"--learner {self.learner}: not installed; pip install {self.learner}, or take "
                 "--learner hist"
