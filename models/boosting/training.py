@@ -85,12 +85,10 @@ class Settings:
         """Train on one thread, with nothing left to chance."""
         try:
             return _LEARNERS[self.learner](self, X, y)
-        except ImportError as error:
-            if (error.name or "").startswith("sklearn"):
-                raise  # which extra brings it is said once for all commands
+        except ImportError:
+            other = "" if self.learner == "hist" else f" {self.learner}, or take --learner hist"
             raise TreesError(
-                f"--learner {self.learner}: not installed; pip install {self.learner}, or take "
-                "--learner hist"
+                f"--learner {self.learner}: not installed; pip install 'leaveout[forests]'{other}"
             ) from None
 
 
