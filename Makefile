@@ -5,9 +5,10 @@ PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python
 VENV ?= .venv
 DEV ?= .venv-test
 SITE ?= .venv-docs
-BIN := $(VENV)/bin
-DEVBIN := $(DEV)/bin
-SITEBIN := $(SITE)/bin
+PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(PROGRAMS)
+DEVBIN := $(DEV)/$(PROGRAMS)
+SITEBIN := $(SITE)/$(PROGRAMS)
 PIP := pip install --quiet --disable-pip-version-check -c constraints.txt
 CHECK := test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
@@ -22,7 +23,10 @@ EXTRAS := forests,graphs,train,gurobi,pulp,ortools,scip,export,docs,serve,attest
 # Tests start hundreds of processes of the program: each would compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test snapshots docs check lint types imports wheel clean
+SEED ?= 1
+MINUTES ?= 60
+
+.PHONY: demo test snapshots fuzz docs check lint types imports wheel clean
 
 demo: $(VENV)/.ready
 	@mkdir -p $(DEMO)
@@ -52,6 +56,13 @@ test: $(DEV)/.ready
 # The wordings that tests keep in __snapshots__, as they are now.
 snapshots: $(DEV)/.ready
 	$(DEVBIN)/python -m pytest -n 2 --dist worksteal -m syrupy_snapshot --snapshot-update
+
+# Random cases of another seed than the tests: readers, the language, the server, then verdicts.
+fuzz: $(DEV)/.ready
+	$(DEVBIN)/python -m pytest -n 2 --hypothesis-profile fuzz --hypothesis-seed $(SEED) \
+		tests/trees tests/specs tests/models/test_npz.py tests/models/test_archive.py \
+		tests/guard/test_server_protocol.py tests/checker/test_forged.py
+	$(DEVBIN)/python benchmarks/campaign.py --minutes $(MINUTES) --seed $(SEED) --found build/found
 
 docs: $(SITE)/.ready
 	$(SITEBIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/site

@@ -29,6 +29,7 @@ os.environ["XDG_STATE_HOME"] = _STATE.name
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
+settings.register_profile("fuzz", settings.get_profile("any machine"), max_examples=2000)
 settings.load_profile("any machine")
 
 
