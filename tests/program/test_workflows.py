@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from leaveout.version import VERSION
+
 ROOT = Path(__file__).parents[2]
 FORGE = ROOT / ".github"
 WORKFLOWS = sorted((FORGE / "workflows").glob("*.yml"))
@@ -90,7 +92,9 @@ def test_hashed_versions_are_the_pinned_ones():
     assert "://" not in hashed
 
 
-def test_the_citation_is_of_this_version():
+def test_one_version_is_named_everywhere():
     citation = read(ROOT / "CITATION.cff")
-    assert citation["version"] == PROJECT["version"]
-    assert citation["license"] == PROJECT["license"]
+    checker = tomllib.loads((ROOT / "kernel" / "pyproject.toml").read_text())["project"]
+    assert {citation["version"], checker["version"], VERSION} == {PROJECT["version"]}
+    assert citation["license"] == checker["license"] == PROJECT["license"]
+    assert (ROOT / "kernel" / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
