@@ -1,7 +1,7 @@
 """Build the source distribution and both wheels, twice, and compare them byte by byte.
 
 The wheel comes from the source distribution, and again from the tree: both must be the same. Times
-are those of the last commit, or ``SOURCE_DATE_EPOCH``.
+are those of the last commit, or ``SOURCE_DATE_EPOCH``; setuptools is the one of constraints.txt.
 """
 
 from __future__ import annotations
