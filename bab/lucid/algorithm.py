@@ -7,7 +7,6 @@ import itertools
 import math
 import queue
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
@@ -18,7 +17,6 @@ from typing import Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.vq import kmeans2
 from scipy.sparse import csr_array
 
 from leaveout.arrays import Floats
@@ -214,6 +212,7 @@ _MOST = 8
 _LARGEST_SAMPLE = 2**24
 _DIRECTIONS = 128
 _SEED = 0
+_ROUNDS = 100
 
 
 def features(networks: Networks, members: Members) -> Floats:
@@ -256,10 +255,15 @@ def _cluster(rows: Floats, k: int, rng: np.random.Generator) -> tuple[float, NDA
         total = distance.sum()
         chosen = rng.choice(len(rows), p=distance / total) if total > 0 else 0
         centres = np.concatenate([centres, rows[[chosen]]])
-    with warnings.catch_warnings():
-        # Of fewer distinct networks than clusters, some clusters are empty.
-        warnings.simplefilter("ignore", UserWarning)
-        centres, labels = kmeans2(rows, centres, iter=100, minit="matrix")
+    labels = np.full(len(rows), -1)
+    for _ in range(_ROUNDS):
+        before, apart = labels, (centres**2).sum(axis=1) - 2.0 * rows @ centres.T
+        labels = apart.argmin(axis=1)
+        if np.array_equal(labels, before):
+            break
+        inside = (labels[:, None] == np.arange(k)).astype(np.float64)
+        # An empty cluster, of fewer distinct networks than clusters, goes to the mean.
+        centres = inside.T @ rows / np.maximum(inside.sum(axis=0), 1.0)[:, None]
     return float(((rows - centres[labels]) ** 2).sum()), labels
 
 
