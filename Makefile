@@ -5,9 +5,10 @@ PYTHON ?= $(firstword $(shell command -v python3.11 python3.12 python3.13 python
 VENV ?= .venv
 DEV ?= .venv-test
 SITE ?= .venv-docs
-BIN := $(VENV)/bin
-DEVBIN := $(DEV)/bin
-SITEBIN := $(SITE)/bin
+PROGRAMS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(PROGRAMS)
+DEVBIN := $(DEV)/$(PROGRAMS)
+SITEBIN := $(SITE)/$(PROGRAMS)
 PIP := pip install --quiet --disable-pip-version-check -c constraints.txt
 CHECK := test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
@@ -17,12 +18,15 @@ DEMO := build/demo
 WARM := growth forest_guard trees tree_claims additions forest forest_leaks
 WARM_BESIDE := points guard dpa ss_dpa finite_aggregation hash_bagging run_off \
 	collective_accuracy survival
-EXTRAS := train,gurobi,pulp,ortools,scip,export,docs,serve,attest
+EXTRAS := forests,graphs,train,gurobi,pulp,ortools,scip,export,docs,serve,attest
 
 # Tests start hundreds of processes of the program: each would compile its modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test snapshots docs check lint types imports wheel clean
+SEED ?= 1
+MINUTES ?= 60
+
+.PHONY: demo test snapshots fuzz docs check lint types imports wheel clean
 
 demo: $(VENV)/.ready
 	@mkdir -p $(DEMO)
@@ -53,6 +57,13 @@ test: $(DEV)/.ready
 snapshots: $(DEV)/.ready
 	$(DEVBIN)/python -m pytest -n 2 --dist worksteal -m syrupy_snapshot --snapshot-update
 
+# Random cases of another seed than the tests: readers, the language, the server, then verdicts.
+fuzz: $(DEV)/.ready
+	$(DEVBIN)/python -m pytest -n 2 --hypothesis-profile fuzz --hypothesis-seed $(SEED) \
+		tests/trees tests/specs tests/models/test_npz.py tests/models/test_archive.py \
+		tests/guard/test_server_protocol.py tests/checker/test_forged.py
+	$(DEVBIN)/python benchmarks/campaign.py --minutes $(MINUTES) --seed $(SEED) --found build/found
+
 docs: $(SITE)/.ready
 	$(SITEBIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/site
 	@echo "open build/site/index.html"
@@ -70,15 +81,15 @@ imports: $(DEV)/.ready
 	$(DEVBIN)/lint-imports
 
 wheel: $(DEV)/.ready
-	rm -rf dist && $(DEVBIN)/pip wheel --quiet --no-deps -w dist .
+	rm -rf dist && $(DEVBIN)/python .ci/build_dist.py dist
 	$(DEVBIN)/python .ci/wheel_contents.py dist
 	.ci/kernel_wheel.sh $(DEVBIN)
 
 $(VENV)/.ready: pyproject.toml constraints.txt
 	@$(CHECK)
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
-	@echo "installing leaveout and its libraries into $(VENV)"
-	@$(BIN)/$(PIP) -e .
+	@echo "installing leaveout, its libraries and scikit-learn into $(VENV)"
+	@$(BIN)/$(PIP) -e '.[forests]'
 	@$(BIN)/leaveout warm points trees & \
 		$(BIN)/leaveout warm forest_leaks forest_guard && wait $$!
 	@touch $@
@@ -96,7 +107,7 @@ $(SITE)/.ready: pyproject.toml constraints.txt
 	@$(CHECK)
 	@test -d $(SITE) || $(PYTHON) -m venv $(SITE)
 	@echo "installing leaveout and what makes the site into $(SITE)"
-	@$(SITEBIN)/$(PIP) -e '.[docs]'
+	@$(SITEBIN)/$(PIP) -e '.[forests,docs]'
 	@touch $@
 
 clean:

@@ -33,6 +33,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     max_examples=rounds(100),
 )
+settings.register_profile("fuzz", settings.get_profile("any machine"), max_examples=2000)
 settings.load_profile("any machine")
 
 

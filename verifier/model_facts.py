@@ -14,8 +14,6 @@ from leaveout.kernel.trees import Ensemble
 from leaveout.models.archive import archive_names, read_archive
 from leaveout.models.ballots import Ballots, read_ballots
 from leaveout.models.family import Family, load_family_file
-from leaveout.models.forest.classifier import DareForestClassifier
-from leaveout.models.forest.reading import Forest, read_forest
 from leaveout.models.linear.file import is_linear, load_linear
 from leaveout.models.matrices import Sparse
 from leaveout.models.onnx.file import Network, load_network
@@ -26,6 +24,8 @@ from leaveout.written import first_few
 
 if TYPE_CHECKING:
     import networkx as nx
+
+    from leaveout.models.forest import Forest
 
 Shown: TypeAlias = "Network | Ensemble | Forest | LinearModel | Family | Ballots | TreeMembers"
 """What can be in a file."""
@@ -81,6 +81,8 @@ def _read_archive(path: Path) -> Shown:
         arrays = read_archive(path, ModelError)
         return TreeMembers(len(arrays["removed"]), len(arrays["trees"]))
     if {"feature", "threshold"} <= names:
+        from leaveout.models.forest import read_forest
+
         return read_forest(path)
     if "removed" in names:
         return load_family_file(path)
@@ -132,6 +134,8 @@ def _linear(model: LinearModel, name: str) -> Iterator[str]:
 
 
 def _forest(forest: Forest, name: str) -> Iterator[str]:
+    from leaveout.models.forest import DareForestClassifier
+
     if isinstance(forest, DareForestClassifier):
         held = forest.ensemble()
         trees, classes = [each.feature for each in held.trees], held.classes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from leaveout.models.graph import Layer, Stack
 from leaveout.specs.table import votes
 
 if TYPE_CHECKING:
-    from leaveout.models.forest import DareForestClassifier
+    from leaveout.models.forest.state import ForestState
 
 
 class _One:
@@ -112,7 +113,7 @@ def _forest_guard() -> None:
     from leaveout.models.forest.leave_one_out import leave_one_out
     from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 
-    test, x = ForestLeakTest(leave_one_out(_growth().ensemble())), np.zeros(2)
+    test, x = ForestLeakTest(leave_one_out(_growth().plain())), np.zeros(2)
     test.leaks(x, test.glance(x))
     test.ask_all(x)
 
@@ -161,33 +162,44 @@ def _tree_claims() -> None:
 _ROWS = np.arange(24.0).reshape(12, 2)
 
 
-def _growth() -> DareForestClassifier:
+def _growth() -> ForestState:
     """Compile training and evaluation of forests."""
-    from leaveout.models.forest import DareForestClassifier
+    from leaveout.models.forest.plain import Ensemble, Settings
+    from leaveout.models.forest.state import ForestState
 
-    forest = DareForestClassifier(2, k=2, max_depth=3, random_state=0)
-    forest.fit(_ROWS, np.arange(12) % 2).predict_proba(_ROWS)
-    forest.ensemble()
+    settings = Settings(2, 3, 2, 1, 0, 2, "gini", 0, 1.0)
+    names, y = np.arange(12), np.arange(12, dtype=np.int32) % 2
+    forest = ForestState(Ensemble(settings, np.arange(2), names, _ROWS, y, (), 12))
+    forest.shares(_ROWS)
+    forest.plain()
     return forest
 
 
-def _trees() -> DareForestClassifier:
+def _trees() -> ForestState:
     """Compile forests: train one, evaluate it and delete a row."""
+    from leaveout.models.forest.state import ForestState
+
     forest = _growth()
-    forest.unlearn([1]).predict_proba(_ROWS)
+    smaller = ForestState(forest.plain())
+    smaller.forget(np.array([1]), True)
+    smaller.shares(_ROWS)
     return forest
 
 
-def _additions() -> DareForestClassifier:
+def _additions() -> ForestState:
     forest = _trees()
-    forest.add(np.zeros((1, 2)), np.zeros(1, int))
+    forest.learn(np.zeros((1, 2)), np.zeros(1, int), np.empty(0, np.str_))
     return forest
 
 
 def _forest() -> None:
+    if find_spec("sklearn") is None:
+        return  # no claim about forests can be asked without it
+    from leaveout.models.forest.files import save_ensemble
+
     forest = _additions()
     with TemporaryDirectory(prefix="leaveout-") as name:
-        forest.save(Path(name) / "t.npz")
+        save_ensemble(forest.plain(), Path(name) / "t.npz")
         (Path(name) / "z.csv").write_text("row\n1\n")
         claims = (
             'forall z in points("z.csv"): unlearn(T, z) == retrain(T, z)',
@@ -205,7 +217,7 @@ def _forest_leaks() -> None:
     from leaveout.encoders import Box
     from leaveout.models.forest.leave_one_out import leave_one_out
 
-    family = leave_one_out(_growth().ensemble(), threads=1)
+    family = leave_one_out(_growth().plain(), threads=1)
     box = Box(_ROWS.min(axis=0), _ROWS.max(axis=0))
     for others in (family, family.member(0)):
         search_forests(family.whole, others, box, 0, tries=_ROWS)

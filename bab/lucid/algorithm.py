@@ -7,16 +7,17 @@ import itertools
 import math
 import queue
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import itemgetter
 from types import TracebackType
 from typing import Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from leaveout.arrays import Floats
 from leaveout.bab.attack.leak_attack import find_leak, improve
@@ -211,6 +212,7 @@ _MOST = 8
 _LARGEST_SAMPLE = 2**24
 _DIRECTIONS = 128
 _SEED = 0
+_ROUNDS = 100
 
 
 def features(networks: Networks, members: Members) -> Floats:
@@ -221,35 +223,48 @@ def features(networks: Networks, members: Members) -> Floats:
     """
     if len(members) * networks.size <= _LARGEST_SAMPLE or networks.size <= _DIRECTIONS:
         return networks.take(members).flat()
-    from sklearn.random_projection import SparseRandomProjection
-
     # A fixed seed, so that a set has the same features whenever it is split.
-    projection = SparseRandomProjection(_DIRECTIONS, dense_output=True, random_state=_SEED)
-    projection.fit(np.zeros((1, networks.size)))
-    return np.concatenate(
-        [projection.transform(stack.flat()) for _, stack in networks.chunks(members)]
-    )
+    rng, terms = np.random.default_rng(_SEED), _DIRECTIONS * math.isqrt(networks.size)
+    signs, at = rng.choice([-1.0, 1.0], terms), rng.integers(networks.size, size=terms)
+    places = (at, np.arange(terms) % _DIRECTIONS)
+    sums = csr_array((signs, places), shape=(networks.size, _DIRECTIONS))
+    return np.concatenate([stack.flat() @ sums for _, stack in networks.chunks(members)])
 
 
 def partition(parameters: Floats, members: Members, seed: int = 0) -> list[Members]:
     """Split a set by k-means over all parameters, with k at the inertia's elbow."""
-    from sklearn.cluster import KMeans
-    from sklearn.exceptions import ConvergenceWarning
-
-    rows = parameters - parameters.mean(axis=0)
-    most = min(_MOST, len(members))
-    fits = []
-    with warnings.catch_warnings():
-        # Fewer distinct networks than clusters are handled below; no warning is needed.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for k in range(1, most + 1):
-            fits.append(KMeans(k, n_init=2, random_state=seed).fit(rows))
-    labels = fits[elbow([float(fit.inertia_) for fit in fits])].labels_
+    rows, rng = parameters - parameters.mean(axis=0), np.random.default_rng(seed)
+    fits = [
+        min((_cluster(rows, k, rng) for _ in range(2)), key=itemgetter(0))
+        for k in range(1, min(_MOST, len(members)) + 1)
+    ]
+    labels = fits[elbow([inertia for inertia, _ in fits])][1]
     groups = [members[labels == k] for k in np.unique(labels)]
     if len(groups) < 2:
         half = len(members) // 2
         groups = [members[:half], members[half:]]
     return groups
+
+
+def _cluster(rows: Floats, k: int, rng: np.random.Generator) -> tuple[float, NDArray[np.integer]]:
+    """Return the inertia and labels of k clusters, begun as k-means++ does (Arthur 2007)."""
+    centres = rows[[int(rng.integers(len(rows)))]]
+    distance = np.full(len(rows), np.inf)
+    for _ in range(1, k):
+        distance = np.minimum(distance, ((rows - centres[-1]) ** 2).sum(axis=1))
+        total = distance.sum()
+        chosen = rng.choice(len(rows), p=distance / total) if total > 0 else 0
+        centres = np.concatenate([centres, rows[[chosen]]])
+    labels = np.full(len(rows), -1)
+    for _ in range(_ROUNDS):
+        before, apart = labels, (centres**2).sum(axis=1) - 2.0 * rows @ centres.T
+        labels = apart.argmin(axis=1)
+        if np.array_equal(labels, before):
+            break
+        inside = (labels[:, None] == np.arange(k)).astype(np.float64)
+        # An empty cluster, of fewer distinct networks than clusters, goes to the mean.
+        centres = inside.T @ rows / np.maximum(inside.sum(axis=0), 1.0)[:, None]
+    return float(((rows - centres[labels]) ** 2).sum()), labels
 
 
 def elbow(inertia: list[float]) -> int:

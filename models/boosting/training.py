@@ -86,9 +86,9 @@ class Settings:
         try:
             return _LEARNERS[self.learner](self, X, y)
         except ImportError:
+            other = "" if self.learner == "hist" else f" {self.learner}, or take --learner hist"
             raise TreesError(
-                f"--learner {self.learner}: not installed; pip install {self.learner}, or take "
-                "--learner hist"
+                f"--learner {self.learner}: not installed; pip install 'leaveout[forests]'{other}"
             ) from None
 
 

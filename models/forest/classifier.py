@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from leaveout.cores import cores
 from leaveout.errors import ForestError
 from leaveout.models.forest.audit import ensemble_difference, first_unsound
 from leaveout.models.forest.files import LARGEST, load_ensemble, save_ensemble
-from leaveout.models.forest.plain import Ensemble, Groups, PlainTree, Settings
+from leaveout.models.forest.plain import Ensemble, Groups, PlainTree, Rows, Settings
 from leaveout.models.forest.state import ForestState
+from leaveout.models.scikit import (
+    BaseEstimator,
+    ClassifierMixin,
+    check_classification_targets,
+    check_is_fitted,
+    check_random_state,
+    validate_data,
+)
 from leaveout.models.train.encoding import is_missing_value
 
 _WEIGHTS = frozenset(("class_weight", "sample_weight"))
@@ -101,9 +105,6 @@ def _whole(name: str, value: object, least: int) -> int:
     if isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) < 2**31:
         return int(value)
     raise ForestError(f"{name} must be a whole number of at least {least}, not {value!r}")
-
-
-Rows = int | Sequence[int] | NDArray[np.int64]
 
 
 def names_of(rows: Rows) -> NDArray[np.int64]:

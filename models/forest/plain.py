@@ -6,6 +6,7 @@ This form is what is saved and what is compared: two forests are the same if the
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,6 +18,9 @@ from leaveout.compiling import kernel
 from leaveout.models.forest.chance import trees_a_row
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.tree_arrays import NODE, SMALL, Rules, Tree, attribute_of
+
+Rows = int | Sequence[int] | NDArray[np.int64]
+"""Names of rows."""
 
 
 class Cached(NamedTuple):

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_array
 
 from leaveout.arrays import Floats
 from leaveout.errors import ForestError
@@ -27,6 +26,7 @@ from leaveout.models.archive import (
 from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.files import in_preorder, stored_labels
 from leaveout.models.forest.scored import ScoredForest, ScoredTree
+from leaveout.models.scikit import check_array
 
 _VERSION = 1
 _PARTS = tuple(field.name for field in fields(ScoredTree))

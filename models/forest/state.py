@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from leaveout.arrays import Floats
 from leaveout.errors import ForestError
 from leaveout.models.forest import trees
 from leaveout.models.forest.chance import Bits, emptied_slots, in_tree
+from leaveout.models.forest.files import load_ensemble
 from leaveout.models.forest.kernels import UNLIMITED, vote
 from leaveout.models.forest.plain import Ensemble, Groups, Settings, tree_from
 from leaveout.models.forest.table import Table, encode, extend
@@ -370,6 +372,11 @@ class ForestState:
     def sizes(self) -> dict[str, int]:
         """Return the bytes in use by part, as in the paper's Table 3."""
         return self._look(sizes_of)
+
+
+def load_plain(path: Path) -> Ensemble:
+    """Read a forest file, with statistics that follow from its rows."""
+    return ForestState(load_ensemble(path)).plain()
 
 
 def _other_width(X: Floats, held: Held) -> ForestError:

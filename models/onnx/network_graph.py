@@ -1,31 +1,19 @@
-"""Files of networks as graphs of networkx: order, constants, residual blocks.
-
-Importing networkx takes a quarter of a second, so whoever needs this module imports it late.
-"""
+"""Files of networks as graphs of networkx: constants, residual blocks; the extra ``graphs``."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-import networkx as nx
 import onnx
 
+from leaveout.extras import name_extra
 from leaveout.models.graph import Graph
 from leaveout.models.onnx.operator_check import parts_of
 
-
-def order_nodes(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
-    """Return nodes behind those that they read, else in the given order; as given in a cycle."""
-    makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(len(nodes)))
-    graph.add_edges_from(
-        (makers[name], i) for i, node in enumerate(nodes) for name in node.input if name in makers
-    )
-    if not nx.is_directed_acyclic_graph(graph):
-        return list(nodes)
-    return [nodes[i] for i in nx.lexicographical_topological_sort(graph)]
+try:
+    import networkx as nx
+except ModuleNotFoundError as error:
+    raise name_extra(error) from None
 
 
 def graph_of(model: onnx.ModelProto, graph: Graph) -> nx.DiGraph:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from itertools import count
 
 import numpy as np
@@ -28,8 +30,6 @@ def repair_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[str, ..
     copy, notes = onnx.ModelProto(), []
     copy.CopyFrom(model)
     if _is_unsorted(copy):
-        from leaveout.models.onnx.network_graph import order_nodes
-
         nodes = order_nodes(list(copy.graph.node))
         del copy.graph.node[:]
         copy.graph.node.extend(nodes)
@@ -54,6 +54,26 @@ def _is_unsorted(model: onnx.ModelProto) -> bool:
             return True
         later.difference_update(node.output)
     return False
+
+
+def order_nodes(nodes: list[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """Return nodes behind those that they read, else in the given order; as given in a cycle."""
+    makers = {name: i for i, node in enumerate(nodes) for name in node.output if name}
+    sorter = TopologicalSorter(
+        {i: {makers[each] for each in node.input if each in makers} for i, node in enumerate(nodes)}
+    )
+    try:
+        sorter.prepare()
+    except CycleError:
+        return nodes
+    ordered, ready = [], list(sorter.get_ready())
+    heapq.heapify(ready)
+    while ready:
+        ordered.append(first := heapq.heappop(ready))
+        sorter.done(first)
+        for each in sorter.get_ready():
+            heapq.heappush(ready, each)
+    return [nodes[i] for i in ordered]
 
 
 def _values(model: onnx.ModelProto) -> Iterator[tuple[str, onnx.TensorProto]]:

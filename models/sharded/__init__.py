@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leaveout.models.sharded.accounting import (
     Guarantee,
     Unlearning,
@@ -9,11 +11,13 @@ from leaveout.models.sharded.accounting import (
     largest_epsilon,
     safe_predictions,
 )
-from leaveout.models.sharded.classifier import ShardedClassifier
 from leaveout.models.sharded.ledger import ExhaustedError, Ledger
 from leaveout.models.sharded.planning import published_retrained, retrained_at_most
 from leaveout.models.sharded.settings import Mechanism, ServiceSettings, read_settings
 from leaveout.models.sharded.shards import Shards
+
+if TYPE_CHECKING:
+    from leaveout.models.sharded.classifier import ShardedClassifier
 
 __all__ = [
     "ExhaustedError",
@@ -31,3 +35,12 @@ __all__ = [
     "retrained_at_most",
     "safe_predictions",
 ]
+
+
+# Imported on first use, so that checking what a service claims does not import scikit-learn.
+def __getattr__(name: str) -> object:
+    if name == "ShardedClassifier":
+        from leaveout.models.sharded.classifier import ShardedClassifier
+
+        return ShardedClassifier
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

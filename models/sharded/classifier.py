@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
 from leaveout.errors import ShardedError
 from leaveout.files import OWNER_ONLY, clear_partials, open_atomically, refuse_unwritten
 from leaveout.models.archive import read_archive
+from leaveout.models.scikit import BaseEstimator, ClassifierMixin
 from leaveout.models.sharded.aggregation import Chance, draw_function, operating_system
 from leaveout.models.sharded.ledger import Ledger, MovedError, Position, Seal, begin_seals
 from leaveout.models.sharded.rows import Rows, as_features, as_labels

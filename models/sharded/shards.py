@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 
 from leaveout.errors import ShardedError
 from leaveout.models.sharded.rows import Rows
@@ -163,6 +162,8 @@ class Shards:
         codes = self.rows.codes[inside]
         if not len(codes) or (codes == codes[0]).all():
             return int(codes[0]) if len(codes) else 0
+        from leaveout.models.scikit import clone
+
         model = clone(self.estimator)
         _seed(model, training_seed(self.key, shard))
         try:

@@ -6,10 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
+from leaveout.models.scikit import (
+    BaseEstimator,
+    ClassifierMixin,
+    check_classification_targets,
+    check_is_fitted,
+    check_random_state,
+    validate_data,
+)
 from leaveout.models.train.architecture import layers_of
 from leaveout.models.train.recipe import Recipe
 
@@ -17,7 +22,7 @@ from leaveout.models.train.recipe import Recipe
 class NetworkClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A dense ReLU network; on one thread training is a function of rows, order and seed.
 
-    Fitting needs torch, from the extra ``train``.
+    Fitting needs torch, from the extra ``train``, and scikit-learn, from ``forests``.
 
     Parameters
     ----------

@@ -63,6 +63,10 @@ class TrainingError(LeaveoutError):
     """Training data or a recipe that cannot be used."""
 
 
+class ExtraError(LeaveoutError, ModuleNotFoundError):
+    """A library is missing that an extra brings; also a ``ModuleNotFoundError``."""
+
+
 class CheckpointError(LeaveoutError):
     """A checkpoint that is damaged, another user's, or for another specification."""
 

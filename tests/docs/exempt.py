@@ -38,7 +38,9 @@ COMMANDS: dict[Place, str] = {
 TUTORIAL: dict[str, str] = {
     "python3 -m venv .venv": "the tests run where leaveout is installed",
     ". .venv/bin/activate": "the tests run where leaveout is installed",
-    "pip install -c constraints.txt -e '.[train,serve]'": "leaveout is installed for the tests",
+    "pip install -c constraints.txt -e '.[forests,train,serve]'": (
+        "leaveout is installed for the tests"
+    ),
     "mkdir ../tutorial": "the tests run in an empty folder of their own",
     "cd ../tutorial": "the tests run in an empty folder of their own",
 }

@@ -11,9 +11,9 @@ from leaveout.models.onnx.file import network_from
 from leaveout.models.onnx.network_graph import (
     constant_parts,
     data_graph,
-    order_nodes,
     residual_blocks,
 )
+from leaveout.models.onnx.repairs import order_nodes
 
 from support import networks
 

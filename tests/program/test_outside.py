@@ -36,6 +36,7 @@ GAME = ("--epochs", 2, "--batch", 20, "--rounds", 2, "--leader-steps", 1)
 
 RUNS = {
     "functions": [["functions"]],
+    "demo": [["demo", "example"]],
     "solvers": [["solvers"]],
     "warm": [["warm", "dpa"]],
     "fmt": [["fmt", "test.spec"]],

@@ -12,6 +12,7 @@ from leaveout.verifier.cli.attest import attest
 from leaveout.verifier.cli.audit import audit
 from leaveout.verifier.cli.check import check
 from leaveout.verifier.cli.compare import compare
+from leaveout.verifier.cli.demo import demo
 from leaveout.verifier.cli.fmt import fmt
 from leaveout.verifier.cli.forest import forest
 from leaveout.verifier.cli.forget import forget, receipts
@@ -64,6 +65,7 @@ def root(
     """Prove how much any one training record can change a model's answers."""
 
 
+app.command()(demo)
 app.command()(verify)
 app.command()(check)
 app.command()(compare)

@@ -12,6 +12,7 @@ import typer
 
 from leaveout.errors import LeaveoutError
 from leaveout.exit_codes import ExitCode
+from leaveout.extras import name_extra
 
 _ASKED = "_LEAVEOUT_COMPLETE"
 _HELP = frozenset({"-h", "--help"})
@@ -27,6 +28,12 @@ def run_application(application: typer.Typer, arguments: Sequence[str] | None = 
     except LeaveoutError as error:
         sys.stderr.write(f"leaveout: {error}\n")
         return error.exit_code
+    except ModuleNotFoundError as error:
+        known = name_extra(error)
+        if known is error:
+            raise
+        sys.stderr.write(f"leaveout: {known}\n")
+        return ExitCode.BAD_INPUT
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

@@ -85,7 +85,7 @@ def _link_files(root: Path, subjects: Sequence[tuple[Subject, Path]], name: str)
             raise TamperedError(f"{name}: {subject.name!r} is not the path of a file")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            if subject.annotations.kind in _COPIED:
+            if subject.annotations.kind in _COPIED or os.name == "nt":  # links need a right there
                 shutil.copyfile(found, target)
             else:
                 target.symlink_to(found.resolve())

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Self
 
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 
+from leaveout.models.scikit import BaseEstimator, ClassifierMixin
 from leaveout.models.train.rows import label_values
 from leaveout.verifier.guard.guard import Guard
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from leaveout.encoders import Box
 from leaveout.errors import GuardError
-from leaveout.models.forest.classifier import Rows
+from leaveout.models.forest.plain import Rows
 from leaveout.models.sharded.aggregation import draw_exponential, operating_system
 from leaveout.models.table import is_frame
 from leaveout.models.train.encoding import Encoding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,8 @@ from leaveout.files import refuse_unread, settle
 from leaveout.models.boosting.training import COLUMNS as TREE_COLUMNS
 from leaveout.models.boosting.training import MEMBERS, TREES
 from leaveout.models.family import FAMILY
-from leaveout.models.forest import DareForestClassifier
-from leaveout.models.forest.classifier import Rows
 from leaveout.models.forest.columns import COLUMNS, FOREST
-from leaveout.models.forest.folders import change_forest
-from leaveout.models.forest.plain import kind_digest
+from leaveout.models.forest.plain import Rows, kind_digest
 from leaveout.models.linear import folder as linear_folder
 from leaveout.models.linear.file import LINEAR
 from leaveout.models.train.encoding import encode_rows, encoding_of
@@ -33,6 +30,9 @@ from leaveout.verifier.guard.subject import Identity, OnProgress, Subject
 from leaveout.verifier.guard.trees import TreesSubject
 from leaveout.verifier.points.given import GivenPoints, leaves_box
 from leaveout.verifier.points.sentences import group_note, group_words, without_member
+
+if TYPE_CHECKING:
+    from leaveout.models.forest import DareForestClassifier
 
 
 class NetworkSubject(Subject):
@@ -138,6 +138,8 @@ def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -
     if not isinstance(subject, ForestSubject):
         raise GuardError(f"{subject.folder}: a network cannot follow deletions; retrain it")
 
+    import leaveout.models.forest.folders as folders
+
     def apply_change(forest: DareForestClassifier) -> T:
         """Apply the change; raise if it changes the set of labels."""
         before = kind_digest(forest.ensemble())
@@ -150,7 +152,7 @@ def change_rows(subject: Subject, change: Callable[[DareForestClassifier], T]) -
             )
         return found
 
-    return change_forest(subject.folder, apply_change)
+    return folders.change_forest(subject.folder, apply_change)
 
 
 def delete_rows(subject: Subject, rows: Rows) -> None:

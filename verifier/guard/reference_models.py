@@ -17,8 +17,8 @@ from leaveout.encoders import Box
 from leaveout.errors import GuardError
 from leaveout.models.family import FAMILY
 from leaveout.models.family_load import load_family
-from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import FOREST
+from leaveout.models.forest.state import load_plain
 from leaveout.models.linear.family import centre, refine
 from leaveout.models.linear.file import LINEAR, load_linear
 from leaveout.models.onnx.file import load_network
@@ -159,7 +159,7 @@ def _of_table(folder: Path, subject: TableSubject) -> References:
         whole, without = model.scores, _linear_pairs(leaks)
         column = column if model.groups is None else model.groups.column
     elif isinstance(leaks, ForestLeakTest):
-        forest = DareForestClassifier.load(folder / FOREST).ensemble()
+        forest = load_plain(folder / FOREST)
         find = _finder(forest.X, forest.y.astype(np.int64), forest.units)
         none = np.empty(0, np.int64)
         whole = lambda X: _logs(np.array([leaks.shares(x, none)[0] for x in X]))  # noqa: E731

@@ -19,10 +19,9 @@ from leaveout.cores import cores
 from leaveout.deadline import NEVER, Deadline
 from leaveout.errors import ForestError
 from leaveout.models.forest import DareForestClassifier, Forest, exact_forest
-from leaveout.models.forest.columns import COLUMNS, load_columns
 from leaveout.models.forest.family import ForestFamily
 from leaveout.models.forest.leave_one_out import leave_one_out
-from leaveout.models.forest.plain import Ensemble, forest_digest
+from leaveout.models.forest.plain import forest_digest
 from leaveout.models.forest.reading import scored_with_rows
 from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.quality import Quality
@@ -39,20 +38,11 @@ from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement
 from leaveout.verifier.points.proofs import CertificateTarget
 from leaveout.verifier.points.row_bounds import Kept
 from leaveout.verifier.points.sentences import NO_CONFIDENCE, outside_inputs
-from leaveout.verifier.points.table_names import TableNames
+from leaveout.verifier.points.table_names import TableNames, forest_names
 from leaveout.verifier.records import ByRowRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Subject
 from leaveout.verifier.time_sharing import Clock
-
-
-def forest_names(
-    path: Path, forest: ScoredForest, features: int, rows: Ensemble | None = None
-) -> TableNames:
-    """Return the names in the file of a forest with ``features`` features."""
-    beside = path.with_name(COLUMNS)
-    columns = load_columns(beside, features) if beside.exists() else None
-    return TableNames.of(tuple(map(str, forest.classes.tolist())), columns, rows)
 
 
 def witness_record(

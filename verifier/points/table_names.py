@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 
 from leaveout.arrays import Floats
 from leaveout.bab import Witness
+from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
+from leaveout.models.forest.plain import Ensemble
+from leaveout.models.forest.scored import ScoredForest
 from leaveout.models.train.encoding import CategoryColumn, cell_text, decode_row
 from leaveout.verifier.points.sentences import SHOWN, join_some, label_phrase, row_name
 from leaveout.verifier.records import CellRecord, WitnessRecord
-
-if TYPE_CHECKING:
-    from leaveout.models.forest.columns import ForestColumns
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,3 +119,12 @@ class TableNames:
             label_names=self.labels if any(map(self.label_name, range(len(self.labels)))) else (),
             model=model,
         )
+
+
+def forest_names(
+    path: Path, forest: ScoredForest, features: int, rows: Ensemble | None = None
+) -> TableNames:
+    """Return the names in the file of a forest with ``features`` features."""
+    beside = path.with_name(COLUMNS)
+    columns = load_columns(beside, features) if beside.exists() else None
+    return TableNames.of(tuple(map(str, forest.classes.tolist())), columns, rows)

@@ -19,21 +19,21 @@ from leaveout.errors import SpecError
 from leaveout.kernel.model import LinearModel
 from leaveout.models import Family, Network, load_family, load_network
 from leaveout.models.archive import read_archive
-from leaveout.models.forest.classifier import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, ForestColumns, load_columns
 from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import Ensemble, forest_digest
 from leaveout.models.forest.scored import ScoredForest
+from leaveout.models.forest.state import load_plain
 from leaveout.models.linear.family import bound_members, centre
 from leaveout.models.linear.file import load_linear
 from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 from leaveout.verifier.guard.forests.subject import ForestAccess, ForestSubject
 from leaveout.verifier.guard.leaks import Crowd
 from leaveout.verifier.points.answers import answers_of, as_box
-from leaveout.verifier.points.forest_leaks import forest_names
 from leaveout.verifier.points.given import GivenPoints
 from leaveout.verifier.points.linear_leaks import load_names
 from leaveout.verifier.points.sentences import point_words
+from leaveout.verifier.points.table_names import forest_names
 from leaveout.verifier.records import ByRowRecord, RowLeakRecord
 from leaveout.verifier.row_records import RowPointsRecord, RowsError
 
@@ -240,7 +240,7 @@ def _forest(
 ) -> tuple[Path, Ensemble]:
     """Read the forest of a record."""
     path = find_file(record.network, forest, folders, "--network")
-    ensemble = DareForestClassifier.load(path).ensemble()
+    ensemble = load_plain(path)
     if forest_digest(ensemble) != record.network_sha256:
         raise RowsError(
             f"{path}: differs from the verified forest in its rows, trees or settings; pass the "

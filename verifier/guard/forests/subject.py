@@ -10,7 +10,6 @@ import numpy as np
 
 from leaveout.errors import ForestError
 from leaveout.models.family import FAMILY
-from leaveout.models.forest import DareForestClassifier
 from leaveout.models.forest.columns import COLUMNS, FOREST, ForestColumns, load_columns
 from leaveout.models.forest.family import (
     PURPOSE,
@@ -20,6 +19,7 @@ from leaveout.models.forest.family import (
 )
 from leaveout.models.forest.leave_one_out import leave_one_out
 from leaveout.models.forest.plain import Ensemble, forest_digest, kind_digest
+from leaveout.models.forest.state import load_plain
 from leaveout.user_key import is_own
 from leaveout.verifier.guard.forests.leaks import ForestLeakTest
 from leaveout.verifier.guard.subject import Identity, OnProgress, TableSubject
@@ -41,7 +41,7 @@ def load_forest_access(folder: Path, progress: OnProgress | None = None) -> Fore
 
     A file of deletions is used only for exactly this forest and user.
     """
-    ensemble = DareForestClassifier.load(folder / FOREST).ensemble()
+    ensemble = load_plain(folder / FOREST)
     columns = _columns(folder / COLUMNS, ensemble)
     path = folder / FAMILY
     notes: list[str] = []
