@@ -17,7 +17,7 @@ from leaveout.verifier.cli.app import app
 from support import children
 
 sys.path.insert(0, str(DOCS / "_ext"))
-import site_words  # noqa: E402
+import site_words
 
 
 @pytest.fixture
