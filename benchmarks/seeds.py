@@ -188,7 +188,7 @@ def game(given: argparse.Namespace) -> Iterator[Line]:
         for arm, theirs in PAPER[percent].attack.items():
             told = f"Adult, {percent} %, attack says member, {arm}"
             ours = loss["forgotten"][arm]["mean"]
-            yield Line("Game, Table III", told, theirs, ours, None, 2)
+            yield Line("Game, Table III", told, theirs, ours, 0.0, 2)
 
 
 PARTS: dict[str, Callable[[argparse.Namespace], Iterator[Line]]] = {
