@@ -20,13 +20,14 @@ WORDS = {
     "own-model": ("PyTorch", "scikit-learn", "sklearn", "Keras", "ONNX", "TensorFlow"),
     "poisoning": ("poisoning", "label flipping", "DPA", "bagging"),
     "privacy": ("epsilon", "differential privacy", "DP-SGD", "iDP"),
-    "sampling": ("confidence level", "p-value"),
+    "sampling": ("confidence level", "sample size"),
     "seeds": ("LUCID", "DaRE", "paper", "reproduce"),
-    "sharded": ("SISA", "machine unlearning"),
+    "sharded": ("SISA", "adaptive deletion"),
     "specs": ("fairness", "robustness", "monotonicity"),
     "tables": ("missing values", "NaN", "CSV", "categorical"),
     "tutorial": ("quick start", "getting started"),
     "trees": ("XGBoost", "LightGBM", "CatBoost", "EBM", "gradient boosting"),
+    "unlearning": ("machine unlearning", "p-value", "hypothesis test"),
     "vnnlib": ("VNN-COMP", "ACAS Xu"),
 }
 """By page, without its ending. A page may be found by other words, too."""
