@@ -41,7 +41,7 @@ autodoc_class_signature = "mixed"
 python_maximum_signature_line_length = 88
 
 html_theme = "furo"
-html_title = "leaveout"
+html_title = f"leaveout {version}"  # on every page: several versions may be kept
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False

@@ -10,7 +10,8 @@ PAGES = ("index", "api/index")
 """Pages whose lists are contents: the first, and one below it for each group of pages."""
 
 _SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
-_ENTRY = re.compile(r"^- \[([^\]]+)\]\(([\w/-]+)\.md\)", re.MULTILINE)
+_LINE = re.compile(r"^- .*(?:\n  .*)*", re.MULTILINE)
+_ENTRY = re.compile(r"\[([^\]]+)\]\(([\w/-]+)\.md\)")
 
 
 def contents(page: str) -> str:
@@ -22,7 +23,8 @@ def contents(page: str) -> str:
     captions = ["", *parts[::2]]
     trees = []
     for caption, body in zip(captions, [first, *parts[1::2]], strict=True):
-        entries = "\n".join(f"{title} <{name}>" for title, name in _ENTRY.findall(body))
+        links = _ENTRY.findall("\n".join(_LINE.findall(body)))
+        entries = "\n".join(f"{' '.join(title.split())} <{name}>" for title, name in links)
         if entries:
             said = f":caption: {caption}\n" if caption else ""
             trees.append(f"```{{toctree}}\n:hidden:\n{said}\n{entries}\n```\n")

@@ -14,6 +14,7 @@ import site_contents
 import site_files
 import site_functions
 import site_results
+import site_words
 from sphinx.application import Sphinx
 
 __all__ = ["PARTS", "filled", "setup"]
@@ -43,7 +44,8 @@ def filled(page: str, text: str) -> str:
     text = _LINK.sub(lambda link: _inside(page, link), _PLACE.sub(_part, text))
     if page in site_contents.PAGES:
         text += "\n" + site_contents.contents(text)
-    return _BARE.sub("```spec\n", text)
+    title, line, rest = _BARE.sub("```spec\n", text).partition("\n")
+    return title + line + site_words.entries(page) + rest
 
 
 def _part(place: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
 """A secret key of this user, and files authenticated with it.
 
-/.local/state``.~Checkpoints, and a guard's bounds and memory, cannot be verified against anything
-else. So each ends in a MAC made with the key, which is in ``leaveout/key`` under
-``$XDG_STATE_HOME``, or under ``~/.local/state`` by default.~/.local/state``.
+Checkpoints, and a guard's bounds and memory, cannot be verified against anything else. So each ends
+in a MAC made with the key, which is in ``leaveout/key`` under ``$XDG_STATE_HOME``, or under
+``~/.local/state`` by default.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ SMALL = {
     "scale_needs.py": [],
     "scale_simulation.py": ["--networks", "320", "--rounds", "1", "--many", "4"],
     "scale_training.py": ['{"hidden": [4], "rows": 64, "batch": 32, "stack": 2}'],
+    "seeds.py": ["--small", "--only", "dpa,adaptive"],
     "smooth_errors.py": ["--stride", "3000017", "--only", "Tanh", "--alone"],
     "smooth_families.py": ["--members", "2", "--time", "5", "--only", "tanh", "--check"],
     "smooth_pairs.py": ["--time", "1", "--only", "tanh"],

@@ -35,7 +35,7 @@ COMMANDS: dict[Place, str] = {
 }
 """Command lines of leaveout that the program's parser is not asked about."""
 
-TUTORIAL: dict[str, str] = {
+FOLLOWED: dict[str, str] = {
     "python3 -m venv .venv": "the tests run where leaveout is installed",
     ". .venv/bin/activate": "the tests run where leaveout is installed",
     "pip install -c constraints.txt -e '.[forests,train,serve]'": (
@@ -44,4 +44,4 @@ TUTORIAL: dict[str, str] = {
     "mkdir ../tutorial": "the tests run in an empty folder of their own",
     "cd ../tutorial": "the tests run in an empty folder of their own",
 }
-"""Commands of the tutorial that are not run."""
+"""Commands of pages that are followed, which are not run."""

@@ -18,7 +18,7 @@ from leaveout.verifier.cli.solver import CAPABILITIES, application
 _INLINE = re.compile(r"(?<!`)`(leaveout [^`\n]+)`(?!`)")
 _OPTION = re.compile(r"(?<![\w`-])(--?[a-z][a-z-]*)")
 _ALONE = re.compile(r"(?<!`)`(--[a-z][a-z-]*)[^`\n]*`(?!`)")
-_ENDS = {"|", ">", "<", "&", ";", "&&"}
+_ENDS = {"|", "||", ">", "<", "&", ";", "&&"}
 
 LINES = [
     (block.page, command)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+import re
 import shutil
+from itertools import pairwise
 
 import pytest
 from docs import exempt
-from docs.pages import blocks, of_kind, pages
+from docs.pages import Block, blocks, of_kind, pages
+from docs.running import different
 from docs.scenes import names, write_files
 
 # Blocks that train networks, or read what torch wrote.
@@ -32,10 +37,24 @@ def test_the_python_of_a_page_runs(page, files, tmp_path, monkeypatch):
     folder = shutil.copytree(files, tmp_path / "files")
     monkeypatch.chdir(folder)
     session = {"__name__": "page", **names(page, folder)}
-    for block in blocks(page):
+    for block, after in pairwise((*blocks(page), None)):
         if block.kind == "python" and (block.page, block.first) not in exempt.PYTHON:
             lines = "\n" * block.line + block.text  # so that a traceback names the line of the page
-            exec(compile(lines, block.page, "exec", dont_inherit=True), session)
+            printed = io.StringIO()
+            with contextlib.redirect_stdout(printed):
+                exec(compile(lines, block.page, "exec", dont_inherit=True), session)
+            if is_printed(after):
+                assert different(after.text, printed.getvalue()) is None
+
+
+def is_printed(block: Block | None) -> bool:
+    """Whether a block is what the one before it prints: a sentence with that word says so."""
+    return block is not None and bool(re.match(r"prints\b[^.]*:$", block.before))
+
+
+def test_pages_show_what_is_printed():
+    shown = {block.page for page in pages() for block in blocks(page) if is_printed(block)}
+    assert {"docs/own-model.md", "docs/add-function.md"} <= shown
 
 
 def test_there_are_blocks_to_run():

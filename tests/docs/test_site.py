@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 
@@ -9,10 +10,14 @@ import pytest
 import typer
 from docs.pages import DOCS, pages
 
+import leaveout
 from leaveout.specs.table import BUILT_IN
 from leaveout.verifier.cli.app import app
 
 from support import children
+
+sys.path.insert(0, str(DOCS / "_ext"))
+import site_words
 
 
 @pytest.fixture
@@ -69,6 +74,22 @@ def specifications_are_coloured(site):
     assert '<span class="k">let</span>' in "".join(re.findall(coloured, page, re.DOTALL))
 
 
+def searches_lead_to_the_right_page(site):
+    """The site's own search finds a page by the words that people use for it."""
+    text = read(site, "searchindex.js").removeprefix("Search.setIndex(").rstrip().removesuffix(")")
+    index = json.loads(text)
+    for page, words in site_words.WORDS.items():
+        for word in words:
+            found = {index["docnames"][at[0]] for at in index["indexentries"][word.lower()]}
+            assert found == {page}, word
+
+
+def every_page_tells_the_version(site):
+    for page in pages():
+        if page.startswith("docs/"):
+            assert leaveout.__version__ in read(site, f"{page[5:-3]}.html"), page
+
+
 def nothing_is_loaded_from_another_host(site):
     loaded = []
     for page in site.rglob("*.html"):
@@ -80,6 +101,13 @@ def nothing_is_loaded_from_another_host(site):
     assert loaded == []
 
 
+@pytest.mark.parametrize("page", site_words.WORDS)
+def test_words_that_are_searched_are_of_a_page_that_is_there(page):
+    assert (DOCS / f"{page}.md").is_file()
+    taken = [word.lower() for words in site_words.WORDS.values() for word in words]
+    assert len(taken) == len(set(taken))
+
+
 def test_the_site(site):
     # One test, so that workers side by side build the site once.
     every_page_is_there(site)
@@ -87,4 +115,6 @@ def test_the_site(site):
     every_command_and_option_is_described(site)
     every_record_of_the_results_is_described(site)
     specifications_are_coloured(site)
+    searches_lead_to_the_right_page(site)
+    every_page_tells_the_version(site)
     nothing_is_loaded_from_another_host(site)

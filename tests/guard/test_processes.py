@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,12 +17,14 @@ from hypothesis import strategies as st
 from leaveout.errors import GuardError
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.padding import Effort, Pace
-from leaveout.verifier.guard.server_processes import Shared, Turn
+from leaveout.verifier.guard.server_processes import Shared, Turn, in_child
 from leaveout.verifier.guard.server_settings import ServeSettings
 
 from support import children
 from support.served import Asker, process
 from support.snapshots import passages
+
+CLINIC = Path(__file__).parents[2] / "examples" / "breast_cancer" / "family"
 
 
 def children_of(served) -> list[int]:
@@ -214,6 +218,21 @@ def test_slow_senders_are_waited_for_no_longer_than_said(leaky, tmp_path):
         served.process.terminate()
         assert slow.reply().status == 503
         assert served.process.wait(children.HANGS) == 0
+
+
+def test_many_members_are_asked_after_a_fork(tmp_path):
+    """Threads that the parent asked with are not there any more."""
+    folder = shutil.copytree(CLINIC, tmp_path / "clinic")
+    with Guard.load(folder, 0.5, adopt=True) as guard:
+        assert guard.members > 512
+
+    def work() -> bytes:
+        signal.alarm(15)  # ends a process that waits for them
+        with guard.reopen() as own:
+            own.rehearse(np.zeros((1, own.inputs), np.float32))
+        return b"answered"
+
+    assert in_child(work) == b"answered"
 
 
 def test_a_server_whose_processes_cannot_start_says_so_and_ends(leaky, tmp_path, snapshot):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from itertools import chain
+from os import getpid
 from threading import Event, Lock
 
 import numpy as np
@@ -78,7 +79,7 @@ class Crowd:
         self._loading = Lock()
         self._coarse: CoarseCopy | None = None
         self._threads = cores()
-        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="members")
+        self._pools: dict[int, ThreadPoolExecutor] = {}
 
     def __len__(self) -> int:
         return len(self._instance.family)
@@ -178,10 +179,17 @@ class Crowd:
 
         blocks = [rest[at : at + _ALONE] for at in range(0, len(rest), _ALONE)]
         shares = [blocks[at :: self._threads] for at in range(self._threads)]
-        others = [self._pool.submit(ask, share) for share in shares[1:]]
+        others = [self._pool().submit(ask, share) for share in shares[1:]]
         answers = [ask(shares[0]), *(each.result() for each in others)]
         parts = chain.from_iterable(undecided for _, undecided in answers)
         return max(found for found, _ in answers), np.concatenate([close, *parts])
+
+    def _pool(self) -> ThreadPoolExecutor:
+        """Return this process's threads: those of before a fork answer nothing after it."""
+        process = getpid()
+        if process not in self._pools:
+            self._pools = {process: ThreadPoolExecutor(self._threads, "members")}
+        return self._pools[process]
 
     def _ask_in_order(
         self, x: NDArray[np.float32], label: int, members: NDArray[np.int64], margin: float
