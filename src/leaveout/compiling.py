@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
@@ -14,6 +14,8 @@ from numba import njit
 from numba.core import event
 from numba.extending import register_jitable
 
+from leaveout.kept_code import KeptCode
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _COMPILING = "numba:compile"
@@ -21,17 +23,12 @@ _COMPILING = "numba:compile"
 
 
 def cached_njit(**options: Any) -> Callable[[Function], Function]:
-    """Compile a function on its first call, cached on disk between runs.
-
-    If no cache folder is writable, every run compiles it.
-    """
+    """Compile a function on its first call; its code is kept between runs if it can be."""
 
     def decorate(function: Function) -> Function:
-        try:
-            return cast(Function, njit(cache=True, **options)(function))
-        except RuntimeError:
-            # What numba raises if it can write to none of its cache folders.
-            return cast(Function, njit(**options)(function))
+        dispatcher = njit(no_cfunc_wrapper=True, **options)(function)
+        dispatcher._cache = KeptCode(dispatcher)
+        return cast(Function, dispatcher)
 
     return decorate
 
@@ -40,26 +37,18 @@ def cached_njit(**options: Any) -> Callable[[Function], Function]:
 _EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
-def subroutine(function: Function) -> Function:
+def subroutine(function: Function, options: Mapping[str, Any] = _EXACT) -> Function:
     """Compile a function for use in kernels; plain Python elsewhere."""
-    return register_jitable(**_EXACT)(function)
+    # Without the code by which Python would call it, which takes as long to compile as the rest.
+    bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
+    made = register_jitable(**bare)(function)
+    made.compiled_with = sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in bare.items())
+    return cast(Function, made)
 
 
 def kernel(function: Function) -> Function:
     """Compile an exact function that is called from Python and cache it on disk."""
     return cached_njit(**_EXACT)(function)
-
-
-def can_keep() -> bool:
-    """Return whether there is a writable folder for the cache."""
-
-    def probe() -> None: ...
-
-    try:
-        njit(cache=True)(probe)
-    except RuntimeError:
-        return False
-    return True
 
 
 @dataclass(eq=False)

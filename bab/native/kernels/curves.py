@@ -37,7 +37,7 @@ from leaveout.bab.native.kernels.curve_tables import (
     UP_D_AT,
     tables,
 )
-from leaveout.bab.native.kernels.pair_bounds import OPTIONS, jit_function, jit_inline
+from leaveout.bab.native.kernels.pair_bounds import OPTIONS, jit_function
 from leaveout.compiling import cached_njit
 from leaveout.kernel import smooth
 from leaveout.kernel.smooth import HALF, ROOTED, SLOPE, Kinds
@@ -57,7 +57,7 @@ def stamp_of(*modules: ModuleType) -> int:
 _SQUARE, _INVERSE_ROOT = smooth.KIND["Square"], smooth.KIND["InverseRoot"]
 
 
-@jit_inline
+@jit_function
 def closed_form(kind: int, z: float) -> tuple[float, float]:
     """Return the value and slope of a closed form: those from `_SQUARE` on."""
     if kind == _SQUARE:
@@ -67,7 +67,7 @@ def closed_form(kind: int, z: float) -> tuple[float, float]:
     return root, -0.5 * root / v
 
 
-@jit_inline
+@jit_function
 def within(kind: int, lo: float, hi: float) -> tuple[float, float]:
     """Return the part of a range that an activation may be given."""
     if kind == _INVERSE_ROOT:
@@ -75,7 +75,7 @@ def within(kind: int, lo: float, hi: float) -> tuple[float, float]:
     return lo, hi
 
 
-@jit_inline
+@jit_function
 def touch(kind: int, slope: float) -> float:
     """Return where a closed form has a slope."""
     if kind == _SQUARE:
@@ -83,7 +83,7 @@ def touch(kind: int, slope: float) -> float:
     return (-2.0 * slope) ** (-2.0 / 3.0) - ROOTED if slope < 0.0 else np.inf
 
 
-@jit_inline
+@jit_function
 def curve(knots: Any, data: Any, kind: int, z: float) -> tuple[float, float]:
     """Return the value and slope at a point."""
     if kind >= _SQUARE:
@@ -99,7 +99,7 @@ def curve(knots: Any, data: Any, kind: int, z: float) -> tuple[float, float]:
     return y + t * (a + t * (b + t * c)) + beyond, (a + t * (2.0 * b + t * 3.0 * c)) / step
 
 
-@jit_inline
+@jit_function
 def extremum(
     knots: Any, data: Any, kind: int, ratio: float, begin: int, end: int, sign: float
 ) -> float:
@@ -125,7 +125,7 @@ def extremum(
     return at
 
 
-@jit_inline
+@jit_function
 def closed_top(kind: int, a: float, c: float, lo: float, hi: float) -> tuple[float, float]:
     """Do the work of `curve_top` for a convex closed form; turned over, it is below a tangent."""
     if a < 0.0:
@@ -187,7 +187,7 @@ def curve_top(
     return best + abs(a) * data[kind, 6] + 32.0 * _UNIT * size, at
 
 
-@jit_inline
+@jit_function
 def size_of(kind: int, lo: float, hi: float) -> float:
     """Bound values, and products of slopes and inputs, between two points."""
     far = abs(lo) + abs(hi)
@@ -315,7 +315,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
     return change
 
 
-@jit_inline
+@jit_function
 def by_curve(state: Floats, j: int, a: float, b: float, pair: bool) -> tuple[float, float, float]:
     """Return multipliers along a smooth neuron's lines, (cz, cd), and their constant."""
     if not pair:

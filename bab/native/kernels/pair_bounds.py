@@ -7,15 +7,12 @@ dz <= vu``, and the band [-p, q]: outside of it both networks' phases agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from leaveout.arrays import Floats
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from leaveout.compiling import Function, subroutine
 
 OPTIONS: dict[str, Any] = {
     # Sums may be reordered, which the rounding bound covers; NaN and infinities keep their meaning.
@@ -25,20 +22,15 @@ OPTIONS: dict[str, Any] = {
 
 
 def jit_function(function: Function) -> Function:
-    """Compile a function for calls from other compiled functions."""
-    return cast(Function, njit(**OPTIONS)(function))
-
-
-def jit_inline(function: Function) -> Function:
-    """Compile a function inlined into each caller."""
-    return cast(Function, njit(inline="always", **OPTIONS)(function))
+    """Compile a function for use in passes; plain Python elsewhere."""
+    return subroutine(function, OPTIONS)
 
 
 EQUAL_AREAS = 1.0 + 1e-9
 """Areas above a ReLU within this factor count as equal."""
 
 
-@jit_inline
+@jit_function
 def best_z(ah: float, cz: float, lo: float, hi: float) -> tuple[float, float]:
     """Return the largest ``ah relu(z) - cz z`` over [lo, hi], and where it is."""
     best = (ah - cz if lo > 0.0 else -cz) * lo
@@ -53,7 +45,7 @@ def best_z(ah: float, cz: float, lo: float, hi: float) -> tuple[float, float]:
     return best, at
 
 
-@jit_inline
+@jit_function
 def branches(
     ah: float, ad: float, cz: float, cd: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int,
@@ -76,13 +68,13 @@ def branches(
     return on, z_on, d_on, off, z_off, d_off
 
 
-@jit_inline
+@jit_function
 def relu_change(z: float, d: float) -> float:
     """Return ``relu(z + d) - relu(z)`` with an error relative to d, not to z."""
     return max(d, -z) if z > 0.0 else max(z + d, 0.0)
 
 
-@jit_inline
+@jit_function
 def at_point(ah: float, ad: float, cz: float, cd: float, z: float, d: float) -> float:
     """Return the value at a point (z, d), with true ReLUs.
 
