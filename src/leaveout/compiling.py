@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core import event
 from numba.extending import register_jitable
 
-from leaveout.kept_code import KeptCode
+from leaveout.kept_code import KeptCode, written
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -26,7 +24,8 @@ def cached_njit(**options: Any) -> Callable[[Function], Function]:
     """Compile a function on its first call; its code is kept between runs if it can be."""
 
     def decorate(function: Function) -> Function:
-        dispatcher = njit(no_cfunc_wrapper=True, **options)(function)
+        wanted: dict[str, Any] = {"no_cfunc_wrapper": True, **options}
+        dispatcher: Any = njit(**wanted)(function)
         dispatcher._cache = KeptCode(dispatcher)
         return cast(Function, dispatcher)
 
@@ -41,8 +40,8 @@ def subroutine(function: Function, options: Mapping[str, Any] = _EXACT) -> Funct
     """Compile a function for use in kernels; plain Python elsewhere."""
     # Without the code by which Python would call it, which takes as long to compile as the rest.
     bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
-    made = register_jitable(**bare)(function)
-    made.compiled_with = sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in bare.items())
+    made: Any = register_jitable(**bare)(function)
+    made.compiled_with = written(bare)
     return cast(Function, made)
 
 
@@ -83,11 +82,3 @@ def watch_compiling(first: Callable[[], None] = lambda: None) -> Iterator[Compil
         yield found
     if found.functions:
         found.seconds = time.perf_counter() - listener.begun
-
-
-def stamp_of(package: str) -> int:
-    """Return a digest of a package's sources, which invalidates its stale kernels."""
-    sources = [each for each in files(package).iterdir() if each.name.endswith(".py")]
-    sources.append(files("leaveout") / "handles.py")
-    every = b"".join(each.read_bytes() for each in sorted(sources, key=lambda each: each.name))
-    return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")

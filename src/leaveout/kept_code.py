@@ -16,7 +16,7 @@ import pickle
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -24,21 +24,23 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core import config, types
+from numba.core import compiler, config, serialize, types
 from numba.core.caching import _Cache
-from numba.core.compiler import CompileResult
 from numba.core.registry import CPUDispatcher
-from numba.core.serialize import dumps
-from numba.extending import _Intrinsic
 
 from leaveout.files import open_atomically
+
+# Parts of numba without types.
+_config: Any = config
+_result: Any = compiler.CompileResult
+_dumps: Any = serialize.dumps
 
 DAYS = 90
 """Files that no run has used for so many days are removed."""
 
 _VERSIONS = (
     numba.__version__, llvmlite.__version__, np.__version__, sys.version_info[:3], sys.platform,
-    config.OPT, config.BOUNDSCHECK, config.LOOP_VECTORIZE, config.SLP_VECTORIZE,
+    _config.OPT, _config.BOUNDSCHECK, _config.LOOP_VECTORIZE, _config.SLP_VECTORIZE,
 )  # fmt: skip
 _GLOBAL = dis.opmap["LOAD_GLOBAL"]
 _Seen = dict[int, tuple[int, object]]
@@ -47,8 +49,8 @@ _EXACT = (bool, int, float, complex, str, bytes, type(None), type(...), np.gener
 
 def cache_folder() -> Path:
     """Return the folder for compiled code, which may not exist."""
-    if config.CACHE_DIR:
-        return Path(config.CACHE_DIR) / "leaveout"
+    if _config.CACHE_DIR:
+        return Path(_config.CACHE_DIR) / "leaveout"
     named = os.environ.get("XDG_CACHE_HOME", "")
     # A relative path is ignored, as the XDG specification demands.
     root = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
@@ -59,7 +61,7 @@ def why_not_kept() -> str | None:
     """Return why code cannot be kept, or None; make the folder if there is none."""
     folder = cache_folder()
     try:
-        folder.mkdir(mode=0o755 if config.CACHE_DIR else 0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o755 if _config.CACHE_DIR else 0o700, parents=True, exist_ok=True)
         if not _is_safe(folder.lstat(), stat.S_ISDIR):
             return f"others can write {folder}"
     except OSError as error:
@@ -76,7 +78,7 @@ def _is_safe(found: os.stat_result, is_kind: Callable[[int], bool]) -> bool:
     )
 
 
-class KeptCode(_Cache):  # type: ignore[misc]
+class KeptCode(_Cache):
     """Where a dispatcher looks for its function's code, and puts it."""
 
     def __init__(self, dispatcher: CPUDispatcher) -> None:
@@ -97,7 +99,7 @@ class KeptCode(_Cache):  # type: ignore[misc]
     def flush(self) -> None:
         """See numba."""
 
-    def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
         """See numba."""
         target_context.refresh()
         path, key = self._place(sig, target_context.codegen())
@@ -112,15 +114,15 @@ class KeptCode(_Cache):  # type: ignore[misc]
                 return None
             with contextlib.suppress(OSError):
                 os.utime(path)
-            return CompileResult._rebuild(target_context, *pickle.loads(content[64:]))
+            return _result._rebuild(target_context, *pickle.loads(content[64:]))
         return None
 
-    def save_overload(self, sig: Any, data: CompileResult) -> None:
+    def save_overload(self, sig: Any, data: Any) -> None:
         """See numba."""
         if why_not_kept() or data.library.has_dynamic_globals or data.lifted:
             return
         path, key = self._place(sig, data.codegen)
-        content = dumps(data._reduce())
+        content = _dumps(data._reduce())
         with open_atomically(path, 0o644) as stream:
             stream.write(key + hashlib.sha256(content).digest() + content)
         _forget_unused(path.parent)
@@ -141,6 +143,11 @@ def _forget_unused(folder: Path) -> None:
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < oldest:
                 path.unlink()
+
+
+def written(options: Mapping[str, Any]) -> str:
+    """Return options of a compilation as a text that is the same in every run."""
+    return str(sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in options.items()))
 
 
 def digest(dispatcher: CPUDispatcher) -> str:
@@ -167,11 +174,9 @@ def _words(value: Any, seen: _Seen) -> Iterator[str]:
     elif isinstance(value, np.ndarray):
         yield f"array {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
     elif isinstance(value, CPUDispatcher):
-        options = {k: sorted(v) if isinstance(v, set) else v
-                   for k, v in value.targetoptions.items()}  # fmt: skip
-        yield f"compiled {sorted(options.items())}"
+        yield f"compiled {written(value.targetoptions)}"
         yield from _words(value.py_func, seen)
-    elif isinstance(value, _Intrinsic):
+    elif type(value).__name__ == "_Intrinsic":
         yield f"intrinsic {Path(inspect.getfile(value._defn)).read_text()}"
         yield from _words(value._defn, seen)
     elif isinstance(value, FunctionType) and not _is_foreign(value):
@@ -179,7 +184,7 @@ def _words(value: Any, seen: _Seen) -> Iterator[str]:
     elif isinstance(value, types.Type):
         yield f"type {value!r} {getattr(value, 'fields', '')}"
         if isinstance(value, types.BaseTuple):
-            yield from _words(tuple(value.types), seen)
+            yield from _words(tuple(value), seen)
     elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
         yield f"record {value.__qualname__} {value._fields}"
     elif isinstance(value, ModuleType) or _is_foreign(value):
@@ -190,13 +195,21 @@ def _words(value: Any, seen: _Seen) -> Iterator[str]:
 
 def _is_foreign(value: object) -> bool:
     """Return whether a value belongs to what `_VERSIONS` tells."""
-    module = getattr(value, "__module__", None) or getattr(type(value), "__module__", "")
-    return module.partition(".")[0] in ("builtins", "math", "numba", "numpy", "_operator", "typing")
+    module = getattr(value, "__module__", None) or type(value).__module__
+    return str(module).partition(".")[0] in (
+        "builtins",
+        "math",
+        "numba",
+        "numpy",
+        "_operator",
+        "typing",
+    )
 
 
 def _words_of_function(function: FunctionType, seen: _Seen) -> Iterator[str]:
     yield f"function {getattr(function, 'compiled_with', '')}"
-    for name in _code(function.__code__, lines := []):
+    lines: list[str] = []
+    for name in _code(function.__code__, lines):
         yield name
         if name in function.__globals__:
             yield from _words(function.__globals__[name], seen)

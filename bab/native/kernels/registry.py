@@ -72,9 +72,8 @@ class CpuKernel:
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:
         """See `Kernel.bound`."""
-        from leaveout.bab.native.kernels.node_bounds import steps
+        from leaveout.bab.native.kernels.node_bounds import ascend_nodes, form_nodes, tighten_nodes
 
-        tighten_nodes, form_nodes, ascend_nodes = steps()
         count, found = len(batch.which), Bounded.initial(batch, room_for(numbers.layout.kinds))
         net, own, members = net_of(numbers.layout), own_of(numbers), members_of(sets)
         rows, nodes = rows_of(forms), Nodes.of(batch, found)
