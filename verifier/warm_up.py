@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,6 +18,7 @@ from leaveout.bab.forms import leak_forms
 from leaveout.bab.native.kernels.interface import Work
 from leaveout.bab.native.nodes import batch_of, root_node
 from leaveout.bab.native.space import make_space
+from leaveout.children import import_environment
 from leaveout.cores import cores
 from leaveout.encoders.box import Box
 from leaveout.errors import LeaveoutError
@@ -297,8 +299,9 @@ def warm_beside(kernels: Iterable[str]) -> Iterator[tuple[str, int]]:
 
 
 def _warm_in_child(name: str) -> str:
-    command = [sys.executable, "-m", "leaveout", "warm", name]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-P", "-m", "leaveout", "warm", name]
+    environment = {**os.environ, **import_environment()}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LeaveoutError(f"cannot compile {name}: {done.stderr.strip()}")
     return done.stdout.strip()

@@ -12,7 +12,7 @@ from numba import njit
 from numba.core import event
 from numba.extending import register_jitable
 
-from leaveout.kept_code import KeptCode, written
+from leaveout.kept_code import KeptCode, text_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -41,7 +41,7 @@ def subroutine(function: Function, options: Mapping[str, Any] = _EXACT) -> Funct
     # Without the code by which Python would call it, which takes as long to compile as the rest.
     bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
     made: Any = register_jitable(**bare)(function)
-    made.compiled_with = written(bare)
+    made.compiled_with = text_of(bare)
     return cast(Function, made)
 
 

@@ -15,11 +15,12 @@ import os
 import pickle
 import stat
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, cast
 
 import llvmlite
 import numba
@@ -27,8 +28,6 @@ import numpy as np
 from numba.core import compiler, config, serialize, types
 from numba.core.caching import _Cache
 from numba.core.registry import CPUDispatcher
-
-from leaveout.files import open_atomically
 
 # Parts of numba without types.
 _config: Any = config
@@ -123,8 +122,16 @@ class KeptCode(_Cache):
             return
         path, key = self._place(sig, data.codegen)
         content = _dumps(data._reduce())
-        with open_atomically(path, 0o644) as stream:
-            stream.write(key + hashlib.sha256(content).digest() + content)
+        # What finds no room is compiled again.
+        with contextlib.suppress(OSError):
+            handle, name = tempfile.mkstemp(".part", dir=path.parent)
+            try:
+                with os.fdopen(handle, "wb") as stream:
+                    stream.write(key + hashlib.sha256(content).digest() + content)
+                Path(name).chmod(0o644)
+                Path(name).replace(path)
+            finally:
+                Path(name).unlink(missing_ok=True)
         _forget_unused(path.parent)
 
     def _place(self, sig: Any, codegen: Any) -> tuple[Path, bytes]:
@@ -139,13 +146,13 @@ class KeptCode(_Cache):
 
 def _forget_unused(folder: Path) -> None:
     oldest = time.time() - DAYS * 86_400
-    for path in folder.glob("*.code"):
+    for path in folder.iterdir():
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < oldest:
                 path.unlink()
 
 
-def written(options: Mapping[str, Any]) -> str:
+def text_of(options: Mapping[str, Any]) -> str:
     """Return options of a compilation as a text that is the same in every run."""
     return str(sorted((k, sorted(v) if isinstance(v, set) else v) for k, v in options.items()))
 
@@ -174,7 +181,7 @@ def _words(value: Any, seen: _Seen) -> Iterator[str]:
     elif isinstance(value, np.ndarray):
         yield f"array {value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
     elif isinstance(value, CPUDispatcher):
-        yield f"compiled {written(value.targetoptions)}"
+        yield f"compiled {text_of(value.targetoptions)}"
         yield from _words(value.py_func, seen)
     elif type(value).__name__ == "_Intrinsic":
         yield f"intrinsic {Path(inspect.getfile(value._defn)).read_text()}"
@@ -184,7 +191,7 @@ def _words(value: Any, seen: _Seen) -> Iterator[str]:
     elif isinstance(value, types.Type):
         yield f"type {value!r} {getattr(value, 'fields', '')}"
         if isinstance(value, types.BaseTuple):
-            yield from _words(tuple(value), seen)
+            yield from _words(tuple(cast(Any, value)), seen)
     elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
         yield f"record {value.__qualname__} {value._fields}"
     elif isinstance(value, ModuleType) or _is_foreign(value):
@@ -194,16 +201,9 @@ def _words(value: Any, seen: _Seen) -> Iterator[str]:
 
 
 def _is_foreign(value: object) -> bool:
-    """Return whether a value belongs to what `_VERSIONS` tells."""
-    module = getattr(value, "__module__", None) or type(value).__module__
-    return str(module).partition(".")[0] in (
-        "builtins",
-        "math",
-        "numba",
-        "numpy",
-        "_operator",
-        "typing",
-    )
+    """Return whether a value is code of what `_VERSIONS` tells."""
+    root = str(getattr(value, "__module__", "")).partition(".")[0]
+    return callable(value) and root in ("builtins", "math", "numba", "numpy", "_operator", "typing")
 
 
 def _words_of_function(function: FunctionType, seen: _Seen) -> Iterator[str]:
