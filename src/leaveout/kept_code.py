@@ -215,14 +215,15 @@ def _words_of_function(function: FunctionType, seen: _Seen) -> Iterator[str]:
             yield from _words(function.__globals__[name], seen)
     yield from lines
     cells = [each.cell_contents for each in function.__closure__ or ()]
-    for each in (*cells, *(function.__defaults__ or ())):
+    for each in (*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).items()):
         yield from _words(each, seen)
 
 
 def _code(code: CodeType, lines: list[str]) -> Iterator[str]:
     """Add what a function does to some lines; yield the names that it looks up."""
     constants = [each for each in code.co_consts if not isinstance(each, CodeType)]
-    lines.append(f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_flags}")
+    lines.append(f"{code.co_code.hex()} {code.co_exceptiontable.hex()} {code.co_argcount}")
+    lines.append(f"{code.co_names} {code.co_varnames} {code.co_freevars} {code.co_flags}")
     lines.extend(word for each in constants for word in _words(each, {}))
     argument = 0
     for operation, byte in zip(code.co_code[::2], code.co_code[1::2], strict=True):

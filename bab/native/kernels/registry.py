@@ -60,7 +60,7 @@ def _foreign(point: importlib.metadata.EntryPoint, device: str, threads: int | N
 
 
 class CpuKernel:
-    """Kernel compiled by numba on first use, and cached by numba."""
+    """Kernel compiled by numba on first use."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         if device:
