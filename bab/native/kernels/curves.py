@@ -31,7 +31,7 @@ from leaveout.bab.native.kernels.curve_tables import (
     UP_D_AT,
     tables,
 )
-from leaveout.bab.native.kernels.pair_bounds import OPTIONS, jit_function
+from leaveout.bab.native.kernels.pair_bounds import OPTIONS, jit_function, jit_inline
 from leaveout.compiling import cached_njit
 from leaveout.kernel import smooth
 from leaveout.kernel.smooth import HALF, ROOTED, SLOPE, Kinds
@@ -44,7 +44,7 @@ _UNIT = 2.0**-53
 _SQUARE, _INVERSE_ROOT = smooth.KIND["Square"], smooth.KIND["InverseRoot"]
 
 
-@jit_function
+@jit_inline
 def closed_form(kind: int, z: float) -> tuple[float, float]:
     """Return the value and slope of a closed form: those from `_SQUARE` on."""
     if kind == _SQUARE:
@@ -54,7 +54,7 @@ def closed_form(kind: int, z: float) -> tuple[float, float]:
     return root, -0.5 * root / v
 
 
-@jit_function
+@jit_inline
 def within(kind: int, lo: float, hi: float) -> tuple[float, float]:
     """Return the part of a range that an activation may be given."""
     if kind == _INVERSE_ROOT:
@@ -62,7 +62,7 @@ def within(kind: int, lo: float, hi: float) -> tuple[float, float]:
     return lo, hi
 
 
-@jit_function
+@jit_inline
 def touch(kind: int, slope: float) -> float:
     """Return where a closed form has a slope."""
     if kind == _SQUARE:
@@ -70,7 +70,7 @@ def touch(kind: int, slope: float) -> float:
     return (-2.0 * slope) ** (-2.0 / 3.0) - ROOTED if slope < 0.0 else np.inf
 
 
-@jit_function
+@jit_inline
 def curve(knots: Any, data: Any, kind: int, z: float) -> tuple[float, float]:
     """Return the value and slope at a point."""
     if kind >= _SQUARE:
@@ -86,7 +86,7 @@ def curve(knots: Any, data: Any, kind: int, z: float) -> tuple[float, float]:
     return y + t * (a + t * (b + t * c)) + beyond, (a + t * (2.0 * b + t * 3.0 * c)) / step
 
 
-@jit_function
+@jit_inline
 def extremum(
     knots: Any, data: Any, kind: int, ratio: float, begin: int, end: int, sign: float
 ) -> float:
@@ -112,7 +112,7 @@ def extremum(
     return at
 
 
-@jit_function
+@jit_inline
 def closed_top(kind: int, a: float, c: float, lo: float, hi: float) -> tuple[float, float]:
     """Do the work of `curve_top` for a convex closed form; turned over, it is below a tangent."""
     if a < 0.0:
@@ -174,7 +174,7 @@ def curve_top(
     return best + abs(a) * data[kind, 6] + 32.0 * _UNIT * size, at
 
 
-@jit_function
+@jit_inline
 def size_of(kind: int, lo: float, hi: float) -> float:
     """Bound values, and products of slopes and inputs, between two points."""
     far = abs(lo) + abs(hi)
@@ -302,7 +302,7 @@ def shape_neuron(knots: Any, data: Any, state: Floats, j: int, pair: bool) -> fl
     return change
 
 
-@jit_function
+@jit_inline
 def by_curve(state: Floats, j: int, a: float, b: float, pair: bool) -> tuple[float, float, float]:
     """Return multipliers along a smooth neuron's lines, (cz, cd), and their constant."""
     if not pair:

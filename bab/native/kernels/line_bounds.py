@@ -32,6 +32,7 @@ from leaveout.bab.native.kernels.pair_bounds import (
     best_z,
     branches,
     jit_function,
+    jit_inline,
 )
 
 EVEN = 1e-6
@@ -41,7 +42,7 @@ NOISE = 1e-9
 """Slopes this small relative to the sums they come from count as 0: Adam ignores magnitude."""
 
 
-@jit_function
+@jit_inline
 def line(a: float, lo: float, hi: float, chosen: float) -> float:
     """Return the slope of a line above ``a relu(z)``: the chord, or the chosen one."""
     if lo >= 0.0:
@@ -162,7 +163,7 @@ def by_lines(
     return constant, magnitude
 
 
-@jit_function
+@jit_inline
 def near(a: float, c: float, lo: float, hi: float, z: float) -> tuple[float, float, float]:
     """Return the largest ``a h - c z``, h = relu(z), and (z, h), ties nearest to z."""
     left, right = -c, a - c
@@ -190,7 +191,7 @@ def near(a: float, c: float, lo: float, hi: float, z: float) -> tuple[float, flo
     return above, hi, hi
 
 
-@jit_function
+@jit_inline
 def end(slope: float, small: float, lo: float, hi: float, d: float) -> float:
     """Return where ``slope d`` is largest over [lo, hi], ties nearest to d."""
     if abs(slope) <= small:
@@ -230,7 +231,7 @@ def nearest(
     return z_off, d_off, h_off, 0.0
 
 
-@jit_function
+@jit_inline
 def left_of(slope: float, size: float) -> float:
     """Return a slope, or 0 if it may be rounding error of sums of this size."""
     return 0.0 if abs(slope) <= NOISE * size else slope

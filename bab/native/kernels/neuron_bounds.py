@@ -20,6 +20,7 @@ from leaveout.bab.native.kernels.pair_bounds import (
     best_pair,
     best_z,
     jit_function,
+    jit_inline,
     largest,
     over_box,
     rule,
@@ -84,7 +85,7 @@ def through_entries(
     return cost
 
 
-@jit_function
+@jit_inline
 def next_row(cz: Floats, cd: Floats, pair: bool, i: int, end: int) -> tuple[int, int]:
     """Return the first row from i on with a coefficient, or the end; and where to go on."""
     while i < end and cz[i] == 0.0 and (not pair or cd[i] == 0.0):
@@ -277,7 +278,7 @@ def contract(form: Floats, constant: float, cut: float, lower: Floats, upper: Fl
     return True
 
 
-@jit_function
+@jit_inline
 def is_crossed(low: float, high: float) -> bool:
     """Return whether bounds cross by more than a checker's rounding can explain."""
     if high == -np.inf or low == np.inf:

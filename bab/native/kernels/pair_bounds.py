@@ -26,11 +26,17 @@ def jit_function(function: Function) -> Function:
     return subroutine(function, OPTIONS)
 
 
+def jit_inline(function: Function) -> Function:
+    """Compile a function for use in passes, as part of whatever calls it."""
+    # By LLVM: if numba puts it there, everything is typed again at each call.
+    return subroutine(function, {"forceinline": True, **OPTIONS})
+
+
 EQUAL_AREAS = 1.0 + 1e-9
 """Areas above a ReLU within this factor count as equal."""
 
 
-@jit_function
+@jit_inline
 def best_z(ah: float, cz: float, lo: float, hi: float) -> tuple[float, float]:
     """Return the largest ``ah relu(z) - cz z`` over [lo, hi], and where it is."""
     best = (ah - cz if lo > 0.0 else -cz) * lo
@@ -45,7 +51,7 @@ def best_z(ah: float, cz: float, lo: float, hi: float) -> tuple[float, float]:
     return best, at
 
 
-@jit_function
+@jit_inline
 def branches(
     ah: float, ad: float, cz: float, cd: float,
     l: float, u: float, p: float, q: float, vl: float, vu: float, phase: int,
@@ -68,13 +74,13 @@ def branches(
     return on, z_on, d_on, off, z_off, d_off
 
 
-@jit_function
+@jit_inline
 def relu_change(z: float, d: float) -> float:
     """Return ``relu(z + d) - relu(z)`` with an error relative to d, not to z."""
     return max(d, -z) if z > 0.0 else max(z + d, 0.0)
 
 
-@jit_function
+@jit_inline
 def at_point(ah: float, ad: float, cz: float, cd: float, z: float, d: float) -> float:
     """Return the value at a point (z, d), with true ReLUs.
 
