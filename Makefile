@@ -14,10 +14,6 @@ CHECK := test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_i
 	|| { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11 ..."; exit 1; }
 EXAMPLE := examples/breast_cancer
 DEMO := build/demo
-# Two halves that take as long as each other to compile: together all there is.
-WARM := growth forest_guard trees tree_claims additions forest forest_leaks
-WARM_BESIDE := points guard dpa ss_dpa finite_aggregation hash_bagging run_off \
-	collective_accuracy survival
 EXTRAS := forests,graphs,train,gurobi,pulp,ortools,scip,export,docs,serve,attest
 
 # Tests start hundreds of processes of the program: each would compile its modules anew.
@@ -90,8 +86,7 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "installing leaveout, its libraries and scikit-learn into $(VENV)"
 	@$(BIN)/$(PIP) -e '.[forests]'
-	@$(BIN)/leaveout warm points trees & \
-		$(BIN)/leaveout warm forest_leaks forest_guard && wait $$!
+	@$(BIN)/leaveout warm points trees forest_leaks forest_guard
 	@touch $@
 
 $(DEV)/.ready: pyproject.toml constraints.txt
@@ -99,8 +94,7 @@ $(DEV)/.ready: pyproject.toml constraints.txt
 	@test -d $(DEV) || $(PYTHON) -m venv $(DEV)
 	@echo "installing leaveout, every extra and the test tools into $(DEV)"
 	@$(DEVBIN)/$(PIP) -e '.[$(EXTRAS),test]'
-	@$(DEVBIN)/leaveout warm $(WARM) & \
-		$(DEVBIN)/leaveout warm $(WARM_BESIDE) && wait $$!
+	@$(DEVBIN)/leaveout warm
 	@touch $@
 
 $(SITE)/.ready: pyproject.toml constraints.txt

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +19,10 @@ from leaveout.bab.forms import leak_forms
 from leaveout.bab.native.kernels.interface import Work
 from leaveout.bab.native.nodes import batch_of, root_node
 from leaveout.bab.native.space import make_space
+from leaveout.children import import_environment
+from leaveout.cores import cores
 from leaveout.encoders.box import Box
+from leaveout.errors import LeaveoutError
 from leaveout.models.graph import Layer, Stack
 from leaveout.specs.table import votes
 
@@ -62,12 +69,12 @@ Say = Callable[[str], None]
 """Shows a line to whoever waits."""
 
 _FIRST = (
-    "compiling, once: this takes up to a minute and does not count as search ('leaveout warm' "
+    "compiling, once: this takes about {:.0f} s and does not count as search ('leaveout warm' "
     "compiles everything in advance)"
 )
 _LOST = (
-    "compiled code cannot be cached, so every run compiles again: set NUMBA_CACHE_DIR to a "
-    "writable folder"
+    "compiled code is not kept, so every run compiles again: {}; set NUMBA_CACHE_DIR to a folder "
+    "that only you can write"
 )
 
 
@@ -76,14 +83,15 @@ def warm(kernels: Iterable[str], say: Say | None = None) -> float:
     wanted = list(dict.fromkeys(kernels))
     if not wanted:
         return 0.0
-    from leaveout.compiling import can_keep, watch_compiling
+    from leaveout.compiling import watch_compiling
+    from leaveout.kept_code import why_not_kept
 
     tell = say or (lambda _: None)
-    with watch_compiling(lambda: tell(_FIRST)) as found:
+    with watch_compiling(lambda: tell(_FIRST.format(seconds_for(wanted)))) as found:
         for name in wanted:
             KERNELS[name]()
-    if found.functions and not can_keep():
-        tell(_LOST)
+    if found.functions and (why := why_not_kept()):
+        tell(_LOST.format(why))
     return found.seconds
 
 
@@ -254,3 +262,58 @@ KERNELS: Mapping[str, Callable[[], object]] = {
     "tree_claims": _tree_claims,
 }
 """What uses each group of compiled functions, on the smallest question there is."""
+
+_SECONDS = {
+    "points": 20, "guard": 8, "forest_guard": 11, "survival": 8, "growth": 10, "trees": 13,
+    "additions": 13, "forest": 5, "forest_leaks": 16, "tree_claims": 8,
+}  # fmt: skip
+"""What compiling takes beyond what comes before it, on a processor of 2023
+(`benchmarks/compile_times.py`)."""
+
+_AFTER = {
+    "forest_guard": "growth", "trees": "growth", "additions": "trees", "forest": "additions",
+    "forest_leaks": "growth",
+}  # fmt: skip
+"""What each group also compiles, so that it should not begin beside it."""
+
+
+def _groups(kernels: Iterable[str]) -> list[str]:
+    """Return groups and those they begin with, each function once, the longest first."""
+    todo = list(kernels)
+    for name in todo:
+        todo.extend([_AFTER[name]] if name in _AFTER else [])
+    once = {KERNELS[name]: name for name in reversed(todo)}
+    return sorted(once.values(), key=lambda name: -_SECONDS.get(name, 3))
+
+
+def seconds_for(kernels: Iterable[str]) -> int:
+    """Return about how long compiling takes on one core."""
+    return sum(_SECONDS.get(name, 3) for name in _groups(kernels))
+
+
+def warm_beside(kernels: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Compile each group in a process of its own, as many at once as there are cores.
+
+    Yields what each says, and about how many seconds of work are done by then.
+    """
+    waiting, done = _groups(kernels), 0
+    with ThreadPoolExecutor(cores()) as pool:
+        running: dict[Future[str], str] = {}
+        while waiting or running:
+            busy = {*waiting, *running.values()}
+            for name in [each for each in waiting if _AFTER.get(each) not in busy]:
+                waiting.remove(name)
+                running[pool.submit(_warm_in_child, name)] = name
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for each in ended:
+                done += _SECONDS.get(running.pop(each), 1)
+                yield each.result(), done
+
+
+def _warm_in_child(name: str) -> str:
+    command = [sys.executable, "-P", "-m", "leaveout", "warm", name]
+    environment = {**os.environ, **import_environment()}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise LeaveoutError(f"cannot compile {name}: {done.stderr.strip()}")
+    return done.stdout.strip()

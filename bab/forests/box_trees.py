@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from leaveout.bab.forests.search import Question
 from leaveout.bab.forests.search_kernels import begin, bound, narrow
 from leaveout.bab.forests.tree_answers import Longs, Trees, borrow, copy_into, work_on
-from leaveout.compiling import kernel, stamp_of
+from leaveout.compiling import kernel
 
 _LEVELS = 4
 """Open splits of a tree that the bound follows, as in the last rounds of the search."""
@@ -105,60 +104,51 @@ def _join_trees(parts: list[BoxTrees]) -> BoxTrees:
     )
 
 
-def _compile(stamp: int) -> Callable[..., Any]:
-    @kernel
-    def record(
-        work: Longs, most: NDArray[np.int32], member: int, upper: float, padding: float,
-        depth: int, box: NDArray[np.int32], at: NDArray[np.int32], feature: NDArray[np.int32],
-        cut: NDArray[np.int32],
-    ) -> int:  # fmt: skip
-        """Record a tree in preorder, a box a level; return its size, or why there is none."""
-        _ = stamp
-        trees, listed, room = borrow(work)
-        side = np.zeros(len(box), np.int64)
-        chosen = np.zeros((len(box), 2), np.int32)
-        begin(trees, member, room)
-        for f in range(len(most)):
-            box[0, 0, f], box[0, 1, f] = 0, most[f]
-        for t in range(at.shape[2]):
-            at[0, 0, t] = at[0, 1, t] = trees.roots[t]
-        level, used, holds = 0, 0, True
-        while True:
-            if used == len(feature):
-                return _FULL
-            is_leaf = True
-            if holds:
-                found, exact = bound(
-                    trees, box[level], at[level], chosen[level], depth, padding, room
-                )
-                is_leaf = found <= upper
-                if exact and not is_leaf:
-                    return _LEAK
-            feature[used], cut[used] = -1, 0
-            if is_leaf:
-                while level > 0 and side[level - 1] == 1:
-                    level -= 1
-                if level == 0:
-                    return used + 1
+@kernel
+def _record(
+    work: Longs, most: NDArray[np.int32], member: int, upper: float, padding: float,
+    depth: int, box: NDArray[np.int32], at: NDArray[np.int32], feature: NDArray[np.int32],
+    cut: NDArray[np.int32],
+) -> int:  # fmt: skip
+    """Record a tree in preorder, a box a level; return its size, or why there is none."""
+    trees, listed, room = borrow(work)
+    side = np.zeros(len(box), np.int64)
+    chosen = np.zeros((len(box), 2), np.int32)
+    begin(trees, member, room)
+    for f in range(len(most)):
+        box[0, 0, f], box[0, 1, f] = 0, most[f]
+    for t in range(at.shape[2]):
+        at[0, 0, t] = at[0, 1, t] = trees.roots[t]
+    level, used, holds = 0, 0, True
+    while True:
+        if used == len(feature):
+            return _FULL
+        is_leaf = True
+        if holds:
+            found, exact = bound(trees, box[level], at[level], chosen[level], depth, padding, room)
+            is_leaf = found <= upper
+            if exact and not is_leaf:
+                return _LEAK
+        feature[used], cut[used] = -1, 0
+        if is_leaf:
+            while level > 0 and side[level - 1] == 1:
                 level -= 1
-                side[level] = 1
-            else:
-                if level + 1 == len(box):
-                    return _DEEP
-                feature[used], cut[used] = chosen[level, 0], chosen[level, 1]
-                side[level] = 0
-            used += 1
-            copy_into(box[level + 1], box[level])
-            copy_into(at[level + 1], at[level])
-            f, k = chosen[level, 0], chosen[level, 1]
-            if side[level] == 0:
-                box[level + 1, 1, f] = k
-            else:
-                box[level + 1, 0, f] = k + 1
-            level += 1
-            holds = narrow(listed, box[level], f)
-
-    return record
-
-
-_record = _compile(stamp_of(__package__))
+            if level == 0:
+                return used + 1
+            level -= 1
+            side[level] = 1
+        else:
+            if level + 1 == len(box):
+                return _DEEP
+            feature[used], cut[used] = chosen[level, 0], chosen[level, 1]
+            side[level] = 0
+        used += 1
+        copy_into(box[level + 1], box[level])
+        copy_into(at[level + 1], at[level])
+        f, k = chosen[level, 0], chosen[level, 1]
+        if side[level] == 0:
+            box[level + 1, 1, f] = k
+        else:
+            box[level + 1, 0, f] = k + 1
+        level += 1
+        holds = narrow(listed, box[level], f)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from leaveout.bab.forests.tree_answers import (
     frontier_at,
     settle,
 )
-from leaveout.compiling import kernel, stamp_of, subroutine
+from leaveout.compiling import kernel, subroutine
 
 _STEEP = 3.0
 """Weight of the member's margin, while it answers the label, relative to the whole forest's."""
@@ -476,116 +475,107 @@ def _root(trees: Trees, most: Any, front: Frontier) -> int:
     return int(slot)
 
 
-def _compile(stamp: int) -> tuple[Callable[..., Any], ...]:
-    """Recompile if any source of this package changes: the stamp is part of the cache key."""
-
-    @kernel
-    def ranges(
-        nodes: NDArray[np.int32], shares: NDArray[np.float64], first: NDArray[np.int64], label: int,
-        low: NDArray[np.float64], high: NDArray[np.float64], done: NDArray[np.bool_],
-    ) -> None:  # fmt: skip
-        """Set the range of margins of every node at or below the nodes in ``first``."""
-        _ = stamp
-        stack = np.empty(256, np.int64)
-        for begun in first:
-            stack[0] = begun
-            count = 1
-            while count:
-                node = stack[count - 1]
-                left, right = nodes[node, 2], nodes[node, 3]
-                if done[node]:
-                    count -= 1
-                elif nodes[node, 0] < 0:
-                    for d in range(shares.shape[1]):
-                        low[node, d] = high[node, d] = shares[left, label] - shares[left, d]
-                    done[node] = True
-                elif done[left] and done[right]:
-                    for d in range(shares.shape[1]):
-                        low[node, d] = min(low[left, d], low[right, d])
-                        high[node, d] = max(high[left, d], high[right, d])
-                    done[node] = True
-                else:
-                    if count + 2 > len(stack):
-                        stack = np.concatenate((stack, stack))
-                    stack[count] = left if not done[left] else right
-                    count += 1
-
-    @kernel
-    def explore(
-        work: Longs, open_boxes: Longs, most: NDArray[np.int32], members: NDArray[np.int64],
-        budget: int, levels: int, cutoff: NDArray[np.float64], stop: NDArray[np.int64],
-        upper: NDArray[np.float64],
-    ) -> int:  # fmt: skip
-        """Search members in turn, each with a budget of boxes, until there is a result."""
-        _ = stamp
-        trees, listed, room = borrow(work)
-        front = frontier_at(open_boxes, 0)
-        state, values = front.state, front.values
-        while True:
-            found = False
-            if state[2] < 0:
-                while state[5] < len(members) and upper[members[state[5]]] <= cutoff[0]:
-                    state[5] += 1
-                if state[5] >= len(members):
-                    return DONE
-                if stop[0]:
-                    return STOPPED
-                state[2], state[4] = members[state[5]], 0
-                values[0] = values[1] = -np.inf
-                begin(trees, state[2], room)
-                slot = _root(trees, most, front)
-                found = _consider(trees, listed, slot, front, levels, cutoff[0], room)
-            elif state[1] < 2:
-                return FULL
+@kernel
+def ranges(
+    nodes: NDArray[np.int32], shares: NDArray[np.float64], first: NDArray[np.int64], label: int,
+    low: NDArray[np.float64], high: NDArray[np.float64], done: NDArray[np.bool_],
+) -> None:  # fmt: skip
+    """Set the range of margins of every node at or below the nodes in ``first``."""
+    stack = np.empty(256, np.int64)
+    for begun in first:
+        stack[0] = begun
+        count = 1
+        while count:
+            node = stack[count - 1]
+            left, right = nodes[node, 2], nodes[node, 3]
+            if done[node]:
+                count -= 1
+            elif nodes[node, 0] < 0:
+                for d in range(shares.shape[1]):
+                    low[node, d] = high[node, d] = shares[left, label] - shares[left, d]
+                done[node] = True
+            elif done[left] and done[right]:
+                for d in range(shares.shape[1]):
+                    low[node, d] = min(low[left, d], low[right, d])
+                    high[node, d] = max(high[left, d], high[right, d])
+                done[node] = True
             else:
-                begin(trees, state[2], room)
-            while state[0] and not found:
-                top = front.upper[front.heap[0]]
-                if top <= cutoff[0] or state[4] >= budget or stop[0]:
-                    break
-                if state[1] < 2:
-                    upper[state[2]] = min(upper[state[2]], _upper(front))
-                    return FULL
-                found = _split(trees, listed, _pop(front), front, levels, cutoff[0], room)
-            upper[state[2]] = min(upper[state[2]], _upper(front))
-            if found:
-                return FOUND
-            _clear(front)
-            state[2] = -1
-            state[5] += 1
+                if count + 2 > len(stack):
+                    stack = np.concatenate((stack, stack))
+                stack[count] = left if not done[left] else right
+                count += 1
 
-    @kernel
-    def ascend_near(
-        work: Longs, most: NDArray[np.int32], member: int, rounds: int, reward: float,
-        cells: NDArray[np.int32], found: NDArray[np.int32],
-    ) -> float:  # fmt: skip
-        """Attack with a member near a cell, or near its changes."""
-        _ = stamp
-        trees, listed, room = borrow(work)
-        best = -np.inf
-        begin(trees, member, room)
-        box = np.empty((2, len(most)), np.int32)
-        nearest = 0
-        for turn in range(2):
-            if turn == 0:
-                if len(cells) == 1:
-                    continue
-                surround(trees, most, box, room)
-                nearest = near(cells, box)
-                settle_on(listed, box)
-            elif len(cells):
-                for f in range(len(most)):
-                    box[0, f] = box[1, f] = cells[nearest, f]
-            else:
+
+@kernel
+def explore(
+    work: Longs, open_boxes: Longs, most: NDArray[np.int32], members: NDArray[np.int64],
+    budget: int, levels: int, cutoff: NDArray[np.float64], stop: NDArray[np.int64],
+    upper: NDArray[np.float64],
+) -> int:  # fmt: skip
+    """Search members in turn, each with a budget of boxes, until there is a result."""
+    trees, listed, room = borrow(work)
+    front = frontier_at(open_boxes, 0)
+    state, values = front.state, front.values
+    while True:
+        found = False
+        if state[2] < 0:
+            while state[5] < len(members) and upper[members[state[5]]] <= cutoff[0]:
+                state[5] += 1
+            if state[5] >= len(members):
+                return DONE
+            if stop[0]:
+                return STOPPED
+            state[2], state[4] = members[state[5]], 0
+            values[0] = values[1] = -np.inf
+            begin(trees, state[2], room)
+            slot = _root(trees, most, front)
+            found = _consider(trees, listed, slot, front, levels, cutoff[0], room)
+        elif state[1] < 2:
+            return FULL
+        else:
+            begin(trees, state[2], room)
+        while state[0] and not found:
+            top = front.upper[front.heap[0]]
+            if top <= cutoff[0] or state[4] >= budget or stop[0]:
                 break
-            value, leaks = ascend(trees, listed, most, box, rounds, reward, room)
-            if leaks and value > best:
-                best = value
-                for f in range(len(most)):
-                    found[f] = box[0, f]
-        return best
+            if state[1] < 2:
+                upper[state[2]] = min(upper[state[2]], _upper(front))
+                return FULL
+            found = _split(trees, listed, _pop(front), front, levels, cutoff[0], room)
+        upper[state[2]] = min(upper[state[2]], _upper(front))
+        if found:
+            return FOUND
+        _clear(front)
+        state[2] = -1
+        state[5] += 1
 
-    return ranges, explore, ascend_near
 
-
-ranges, explore, ascend_near = _compile(stamp_of(__package__))
+@kernel
+def ascend_near(
+    work: Longs, most: NDArray[np.int32], member: int, rounds: int, reward: float,
+    cells: NDArray[np.int32], found: NDArray[np.int32],
+) -> float:  # fmt: skip
+    """Attack with a member near a cell, or near its changes."""
+    trees, listed, room = borrow(work)
+    best = -np.inf
+    begin(trees, member, room)
+    box = np.empty((2, len(most)), np.int32)
+    nearest = 0
+    for turn in range(2):
+        if turn == 0:
+            if len(cells) == 1:
+                continue
+            surround(trees, most, box, room)
+            nearest = near(cells, box)
+            settle_on(listed, box)
+        elif len(cells):
+            for f in range(len(most)):
+                box[0, f] = box[1, f] = cells[nearest, f]
+        else:
+            break
+        value, leaks = ascend(trees, listed, most, box, rounds, reward, room)
+        if leaks and value > best:
+            best = value
+            for f in range(len(most)):
+                found[f] = box[0, f]
+    return best

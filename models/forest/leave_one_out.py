@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Integers
-from leaveout.compiling import kernel, stamp_of, subroutine
+from leaveout.compiling import kernel, subroutine
 from leaveout.cores import cores
 from leaveout.errors import ForestError
 from leaveout.handles import Handle
@@ -176,108 +176,99 @@ def _least_difference(old: Tree, new: Tree, pairs: Any, same: Any) -> int:
         i = left + same[left]
 
 
-def _compile(edition: int) -> Any:
-    @kernel
-    def find_difference(
-        before: Integers, after: Integers, member: int, lost: NDArray[np.bool_], changes: Integers
-    ) -> bool:
-        """List how a tree differs from what it was; False if out of space."""
-        _ = edition
-        old, new, out = tree_at(before, 0), tree_at(after, 0), differences_at(changes, 0)
-        room = new.used[0]
-        pairs, same = np.empty((room, 3), np.int64), np.empty(room, np.bool_)
-        _pair(old, new, lost, pairs, same)
-        if same[0]:
-            return True
-        change, root = out.used[0], out.used[1]
-        if change == len(out.node) or root + room > len(out.feature):
-            return False
-        first = _least_difference(old, new, pairs, same)
-        out.member[change], out.node[change], out.root[change] = member, pairs[first, 1], root
-        listed = np.empty(room, np.int64)
-        listed[0] = first
-        j, size = 0, 1
-        while j < size:
-            node, left, at = pairs[listed[j], 0], pairs[listed[j], 2], root + j
-            out.feature[at], out.threshold[at], out.left[at], out.right[at] = -1, 0.0, -1, -1
-            if left >= 0:
-                out.feature[at] = new.nodes[node].feature
-                out.threshold[at] = new.nodes[node].threshold
-            held = 0
-            for c in range(len(lost)):
-                held += new.counts[node, c]
-            for c in range(len(lost)):
-                out.counts[at, c] = new.counts[node, c] if held > 0 else not lost[c]
-            for right in range(2 if left >= 0 else 0):
-                child = np.int64(of_tree(pairs[left + right, 1]))
-                if not same[left + right]:
-                    child, listed[size] = root + size, left + right
-                    size += 1
-                if right:
-                    out.right[at] = child
-                else:
-                    out.left[at] = child
-            j += 1
-        out.used[0], out.used[1] = change + 1, root + size
+@kernel
+def find_difference(
+    before: Integers, after: Integers, member: int, lost: NDArray[np.bool_], changes: Integers
+) -> bool:
+    """List how a tree differs from what it was; False if out of space."""
+    old, new, out = tree_at(before, 0), tree_at(after, 0), differences_at(changes, 0)
+    room = new.used[0]
+    pairs, same = np.empty((room, 3), np.int64), np.empty(room, np.bool_)
+    _pair(old, new, lost, pairs, same)
+    if same[0]:
         return True
-
-    @kernel
-    def find_differences(
-        work: Integers, address: Integers, index: int, rows: NDArray[np.int32], begin: int,
-        only: NDArray[np.bool_], beside: Integers, changes: Integers,
-    ) -> tuple[int, int, int]:  # fmt: skip
-        """List how each deletion changes a tree, until done or out of space."""
-        _ = edition
-        table, rules, scratch, seed = borrow(work)
-        tree, spare, out = tree_at(address, 0), tree_at(beside, 0), differences_at(changes, 0)
-        labels = tree.counts.shape[1]
-        for i in range(begin, len(rows)):
-            row = rows[i]
-            place = tree.where[row]
-            if place < 0:
-                continue
-            tree.rows[place], tree.where[row] = -1, -1
-            key = root_key(seed, index)
-            grown, depth, n, key = walk(table, rules, tree, scratch, row, -1, key)
-            end = scratch.path[depth]
-            fits, size = True, 0
-            if grown >= 0:
-                for c in range(labels):
-                    spare.counts[0, c] = tree.counts[end, c]
-                here = tree.nodes[end]
-                by_label(table, tree.rows, here.start, here.span, spare.counts[0], spare.rows)
-                spare.nodes[0].start, spare.nodes[0].span = 0, n
-                spare.nodes[0].feature = PENDING
-                spare.used[0], spare.used[1], spare.used[2] = 1, 0, 0
-                fits = grow(table, rules, spare, scratch, 0, depth, key, True)
-                size = spare.used[0] if fits else 0
-            why, leaf = (DONE if fits else SPARE), -1
-            first, last = _changed_levels(tree, scratch, depth)
-            if grown < 0 and not _answers_alike(tree.counts[end], table.labels[row]):
-                leaf = end
-            if size > 0 or leaf >= 0:
-                first, last = (depth if first < 0 else first), depth
-            if fits and last >= 0:
-                change = out.used[0]
-                if change == len(out.node) or out.used[1] + size + depth + 1 > len(out.feature):
-                    why = SHORT
-                else:
-                    out.member[change], out.node[change] = i, scratch.path[first]
-                    gone = table.labels[row] if only[i] else -1
-                    out.root[change] = _write(
-                        tree, spare, scratch, out, first, last, size, leaf, gone
-                    )
-                    out.used[0] += 1
-            restore(table, rules, tree, scratch, row, depth)
-            tree.rows[place], tree.where[row] = row, place
-            if why != DONE:
-                return i, why, n
-        return len(rows), DONE, 0
-
-    return find_difference, find_differences
+    change, root = out.used[0], out.used[1]
+    if change == len(out.node) or root + room > len(out.feature):
+        return False
+    first = _least_difference(old, new, pairs, same)
+    out.member[change], out.node[change], out.root[change] = member, pairs[first, 1], root
+    listed = np.empty(room, np.int64)
+    listed[0] = first
+    j, size = 0, 1
+    while j < size:
+        node, left, at = pairs[listed[j], 0], pairs[listed[j], 2], root + j
+        out.feature[at], out.threshold[at], out.left[at], out.right[at] = -1, 0.0, -1, -1
+        if left >= 0:
+            out.feature[at] = new.nodes[node].feature
+            out.threshold[at] = new.nodes[node].threshold
+        held = 0
+        for c in range(len(lost)):
+            held += new.counts[node, c]
+        for c in range(len(lost)):
+            out.counts[at, c] = new.counts[node, c] if held > 0 else not lost[c]
+        for right in range(2 if left >= 0 else 0):
+            child = np.int64(of_tree(pairs[left + right, 1]))
+            if not same[left + right]:
+                child, listed[size] = root + size, left + right
+                size += 1
+            if right:
+                out.right[at] = child
+            else:
+                out.left[at] = child
+        j += 1
+    out.used[0], out.used[1] = change + 1, root + size
+    return True
 
 
-find_difference, find_differences = _compile(stamp_of(__package__))
+@kernel
+def find_differences(
+    work: Integers, address: Integers, index: int, rows: NDArray[np.int32], begin: int,
+    only: NDArray[np.bool_], beside: Integers, changes: Integers,
+) -> tuple[int, int, int]:  # fmt: skip
+    """List how each deletion changes a tree, until done or out of space."""
+    table, rules, scratch, seed = borrow(work)
+    tree, spare, out = tree_at(address, 0), tree_at(beside, 0), differences_at(changes, 0)
+    labels = tree.counts.shape[1]
+    for i in range(begin, len(rows)):
+        row = rows[i]
+        place = tree.where[row]
+        if place < 0:
+            continue
+        tree.rows[place], tree.where[row] = -1, -1
+        key = root_key(seed, index)
+        grown, depth, n, key = walk(table, rules, tree, scratch, row, -1, key)
+        end = scratch.path[depth]
+        fits, size = True, 0
+        if grown >= 0:
+            for c in range(labels):
+                spare.counts[0, c] = tree.counts[end, c]
+            here = tree.nodes[end]
+            by_label(table, tree.rows, here.start, here.span, spare.counts[0], spare.rows)
+            spare.nodes[0].start, spare.nodes[0].span = 0, n
+            spare.nodes[0].feature = PENDING
+            spare.used[0], spare.used[1], spare.used[2] = 1, 0, 0
+            fits = grow(table, rules, spare, scratch, 0, depth, key, True)
+            size = spare.used[0] if fits else 0
+        why, leaf = (DONE if fits else SPARE), -1
+        first, last = _changed_levels(tree, scratch, depth)
+        if grown < 0 and not _answers_alike(tree.counts[end], table.labels[row]):
+            leaf = end
+        if size > 0 or leaf >= 0:
+            first, last = (depth if first < 0 else first), depth
+        if fits and last >= 0:
+            change = out.used[0]
+            if change == len(out.node) or out.used[1] + size + depth + 1 > len(out.feature):
+                why = SHORT
+            else:
+                out.member[change], out.node[change] = i, scratch.path[first]
+                gone = table.labels[row] if only[i] else -1
+                out.root[change] = _write(tree, spare, scratch, out, first, last, size, leaf, gone)
+                out.used[0] += 1
+        restore(table, rules, tree, scratch, row, depth)
+        tree.rows[place], tree.where[row] = row, place
+        if why != DONE:
+            return i, why, n
+    return len(rows), DONE, 0
 
 
 Names = NDArray[np.int64]

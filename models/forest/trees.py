@@ -153,7 +153,7 @@ def settle(
     """Grow some of what is pending in a tree."""
     todo = _todo(_LISTED)
     own = at if index is None else index
-    found = int(kernels.pending(trees.addresses, at, own, work.seed, todo))
+    found = int(kernels.list_pending(trees.addresses, at, own, work.seed, todo))
     if not found:
         return True, None
     listed = _first(todo, found)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.resources import files
 from typing import Any, TypeVar, cast
 
 from numba import njit
 from numba.core import event
 from numba.extending import register_jitable
+
+from leaveout.kept_code import KeptCode, text_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -21,17 +21,13 @@ _COMPILING = "numba:compile"
 
 
 def cached_njit(**options: Any) -> Callable[[Function], Function]:
-    """Compile a function on its first call, cached on disk between runs.
-
-    If no cache folder is writable, every run compiles it.
-    """
+    """Compile a function on its first call; its code is kept between runs if it can be."""
 
     def decorate(function: Function) -> Function:
-        try:
-            return cast(Function, njit(cache=True, **options)(function))
-        except RuntimeError:
-            # What numba raises if it can write to none of its cache folders.
-            return cast(Function, njit(**options)(function))
+        wanted: dict[str, Any] = {"no_cfunc_wrapper": True, **options}
+        dispatcher: Any = njit(**wanted)(function)
+        dispatcher._cache = KeptCode(dispatcher)
+        return cast(Function, dispatcher)
 
     return decorate
 
@@ -40,26 +36,18 @@ def cached_njit(**options: Any) -> Callable[[Function], Function]:
 _EXACT: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
-def subroutine(function: Function) -> Function:
+def subroutine(function: Function, options: Mapping[str, Any] = _EXACT) -> Function:
     """Compile a function for use in kernels; plain Python elsewhere."""
-    return register_jitable(**_EXACT)(function)
+    # Without the code by which Python would call it, which takes as long to compile as the rest.
+    bare = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, **options}
+    made: Any = register_jitable(**bare)(function)
+    made.compiled_with = text_of(bare)
+    return cast(Function, made)
 
 
 def kernel(function: Function) -> Function:
     """Compile an exact function that is called from Python and cache it on disk."""
     return cached_njit(**_EXACT)(function)
-
-
-def can_keep() -> bool:
-    """Return whether there is a writable folder for the cache."""
-
-    def probe() -> None: ...
-
-    try:
-        njit(cache=True)(probe)
-    except RuntimeError:
-        return False
-    return True
 
 
 @dataclass(eq=False)
@@ -94,11 +82,3 @@ def watch_compiling(first: Callable[[], None] = lambda: None) -> Iterator[Compil
         yield found
     if found.functions:
         found.seconds = time.perf_counter() - listener.begun
-
-
-def stamp_of(package: str) -> int:
-    """Return a digest of a package's sources, which invalidates its stale kernels."""
-    sources = [each for each in files(package).iterdir() if each.name.endswith(".py")]
-    sources.append(files("leaveout") / "handles.py")
-    every = b"".join(each.read_bytes() for each in sorted(sources, key=lambda each: each.name))
-    return int.from_bytes(hashlib.sha256(every).digest()[:6], "big")

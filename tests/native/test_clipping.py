@@ -14,12 +14,14 @@ from leaveout_arrays.bounds import (
     useful_cuts,
 )
 from leaveout_arrays.bounds import largest as largest_of_arrays
+from numba import njit
 from scipy.optimize import linprog
 
 from support.depth import rounds
 
 clipping = pytest.importorskip("leaveout.bab.native.kernels.pair_bounds")
 
+add_cut, largest = (njit(**clipping.OPTIONS)(each) for each in (clipping.add_cut, clipping.largest))
 seeds = st.integers(0, 2**32 - 1)
 cheap = settings(max_examples=rounds(100), deadline=None, derandomize=True)
 
@@ -82,10 +84,10 @@ class Problem:
         """What the compiled pass says of each form."""
         cuts = clipping.no_cuts(len(self.rows), len(self.lower))
         for row, shift, pad in zip(self.rows, self.shift, self.pads, strict=True):
-            clipping.add_cut(cuts, row, shift + pad, pad, self.lower, self.upper)
+            add_cut(cuts, row, shift + pad, pad, self.lower, self.upper)
         return np.array(
             [
-                clipping.largest(form, constant, self.lower, self.upper, cuts)
+                largest(form, constant, self.lower, self.upper, cuts)
                 for form, constant in zip(self.forms, self.constant, strict=True)
             ]
         )

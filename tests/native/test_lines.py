@@ -1,6 +1,7 @@
 """The dual at multipliers that follow any lines: above everything that can be sampled."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from leaveout.bab.native.kernels.interface import OPEN, Work
 from support.depth import rounds
 from support.random_nodes import NODES, Case
 
-line_bounds = pytest.importorskip("leaveout.bab.native.kernels.line_bounds")
+pytest.importorskip("numba")
 
 seeds = st.integers(0, 2**32 - 1)
 cheap = settings(max_examples=rounds(25), deadline=None, derandomize=True)
@@ -55,13 +56,26 @@ def random_share(case: Case) -> np.ndarray:
     return share
 
 
+@cache
+def passes():
+    """What is compiled into larger passes, compiled by itself."""
+    from numba import njit
+
+    from leaveout.bab.native.kernels.line_bounds import along, by_lines
+    from leaveout.bab.native.kernels.node_bounds import on_top
+    from leaveout.bab.native.kernels.pair_bounds import OPTIONS
+
+    return [njit(**OPTIONS)(each) for each in (along, by_lines, on_top)]
+
+
 def compiled(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, ...]:
     """Values, multipliers, and slopes in their offsets, by the compiled passes."""
     from leaveout.bab.native.kernels.arguments import Members, members_of, net_of, own_of, rows_of
     from leaveout.bab.native.kernels.neuron_bounds import first_tied
-    from leaveout.bab.native.kernels.node_bounds import case_of, on_top
+    from leaveout.bab.native.kernels.node_bounds import case_of
     from leaveout.bab.native.kernels.pair_bounds import over_box
 
+    along, by_lines, on_top = passes()
     layout, batch, numbers = case.pairs.layout, case.batch, case.pairs.numbers
     net, own, sets, every = (
         net_of(layout), own_of(numbers), members_of(case.sets), rows_of(case.forms)
@@ -76,7 +90,7 @@ def compiled(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndarr
         ah, ad, h, after = (np.zeros(sources) for _ in range(4))
         x, slopes, size = np.zeros(layout.inputs), np.zeros((5, layout.hidden)), sizes(case)[i]
         constant = on_top(rows, batch.errors[i], layout.hidden, share[i], cz[i], cd[i], x)
-        total, magnitude = line_bounds.by_lines(
+        total, magnitude = by_lines(
             net, own, members, batch.state[i], batch.phase[i], bottom, size, lines[i],
             cz[i], cd[i], ah, ad, slopes, differs,
         )  # fmt: skip
@@ -86,7 +100,7 @@ def compiled(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndarr
         magnitude += share[i, :count] @ (case.forms.sizes[rows] + batch.errors[i, :count])
         shift = total + constant + numbers.unit * magnitude
         values[i] = over_box(ah[: layout.inputs], shift, batch.lower[i], batch.upper[i])
-        line_bounds.along(
+        along(
             net, own, members, batch.lower[i], batch.upper[i], batch.state[i], batch.phase[i],
             bottom, size, cz[i], cd[i], ah, ad, slopes, h, after, gz[i], gd[i], differs,
         )  # fmt: skip

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -14,12 +12,12 @@ import pytest
 from numba import njit
 from numba.core.registry import CPUDispatcher
 
-import leaveout.compiling as compiling
+import leaveout.kept_code as kept_code
 import leaveout.verifier.run as run
 import leaveout.verifier.warm_up as warming
 from leaveout.bab.votes import member_weights
 from leaveout.bab.votes.search import search
-from leaveout.compiling import cached_njit, can_keep, watch_compiling
+from leaveout.compiling import cached_njit, watch_compiling
 from leaveout.models.votes import Ballots, write_ballots
 from leaveout.verifier.guard import Guard
 from leaveout.verifier.warm_up import KERNELS, warm
@@ -67,19 +65,17 @@ def test_compiling_is_said_once_and_its_seconds_are_told(monkeypatch):
     assert warm([], said.append) == 0
 
 
-def test_where_nothing_can_be_kept_that_is_said_and_all_works(monkeypatch):
-    def without_folders(**options):
-        if options.pop("cache", False):
-            raise RuntimeError("cannot cache function: no locator available")
-        return njit(**options)
-
-    monkeypatch.setattr(compiling, "njit", without_folders)
+def test_where_nothing_can_be_kept_that_is_said_and_all_works(monkeypatch, tmp_path):
+    monkeypatch.setattr(kept_code._config, "CACHE_DIR", str(tmp_path))
+    (tmp_path / "leaveout").mkdir()
+    (tmp_path / "leaveout").chmod(0o777)
     monkeypatch.setattr(warming, "KERNELS", {"one": fresh()})
-    assert not can_keep()
     assert cached_njit(nogil=True)(lambda x: x + 1)(1) == 2
     said: list[str] = []
     warm(["one"], said.append)
+    assert "others can write" in said[-1]
     assert "NUMBA_CACHE_DIR" in said[-1]
+    assert not list((tmp_path / "leaveout").iterdir())
 
 
 def test_what_only_long_searches_use_is_compiled_too():
@@ -159,19 +155,35 @@ def test_only_what_a_specification_uses_is_warmed(tmp_path, monkeypatch):
     assert asked.pop() == []
 
 
-def test_the_command_compiles_every_group(monkeypatch, capsys):
+def test_the_command_compiles_every_group_once(monkeypatch, capsys):
     from leaveout.verifier.cli.app import run as program
 
-    monkeypatch.setattr(warming, "KERNELS", {"one": fresh(), "two": fresh()})
+    asked: list[str] = []
+    monkeypatch.setattr(warming, "_warm_in_child", lambda name: asked.append(name) or name)
     assert program(["warm"]) == 0
-    shown = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert shown == ["one", "two"]
+    shown = capsys.readouterr().out.split()
+    assert sorted(shown) == sorted(asked)
+    assert {KERNELS[name] for name in asked} == set(KERNELS.values())
+    assert len(asked) == len(set(KERNELS.values()))
+    assert asked.index("growth") < asked.index("trees") < asked.index("additions")
 
 
-def test_make_test_compiles_every_group_once():
-    text = (Path(__file__).parents[2] / "Makefile").read_text().replace("\\\n", "")
-    named = " ".join(re.findall(r"^WARM\w* := (.*)$", text, re.MULTILINE)).split()
-    assert sorted(named) == sorted(KERNELS)
+def test_the_command_compiles_what_a_group_begins_with_before_it(monkeypatch, capsys):
+    from leaveout.verifier.cli.app import run as program
+
+    monkeypatch.setattr(warming, "_warm_in_child", lambda name: name)
+    assert program(["warm", "forest_guard", "dpa"]) == 0
+    shown = capsys.readouterr().out.split()
+    assert sorted(shown) == ["dpa", "forest_guard", "growth"]
+    assert shown.index("growth") < shown.index("forest_guard")
+
+
+def test_the_command_compiles_one_group_itself(monkeypatch, capsys):
+    from leaveout.verifier.cli.app import run as program
+
+    monkeypatch.setattr(warming, "KERNELS", {"one": fresh()})
+    assert program(["warm", "one"]) == 0
+    assert capsys.readouterr().out.split()[:2] == ["one", "1"]
 
 
 LIGHT = {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
+
+from leaveout.errors import LeaveoutError
 
 
 def warm(
@@ -23,29 +24,36 @@ def warm(
 ) -> None:
     """Compile all kernels now, for example when building an image.
 
-    The compiled code is cached next to the program, or in the folder that NUMBA_CACHE_DIR names;
-    set it in later runs too. It is specific to this processor and is rebuilt after an update.
+    The compiled code is kept in ~/.cache/leaveout, or in the folder that NUMBA_CACHE_DIR names; set
+    it in later runs too. It is specific to this processor; after an update, only what changed is
+    compiled. Two such commands at once do no harm, and after an interrupt the next one goes on.
 
     For example: NUMBA_CACHE_DIR=/var/cache/leaveout leaveout warm
 
-    Exit status: 0 everything is compiled and cached, 2 no cache folder is writable.
+    Exit status: 0 everything is compiled and kept, 2 no folder for it is writable.
     """
-    from leaveout.compiling import can_keep, watch_compiling
-    from leaveout.errors import LeaveoutError
-    from leaveout.verifier.warm_up import KERNELS
+    from leaveout.compiling import watch_compiling
+    from leaveout.kept_code import why_not_kept
+    from leaveout.verifier.cli.progress import progress
+    from leaveout.verifier.warm_up import KERNELS, seconds_for, warm_beside
 
-    if not can_keep():
+    if why := why_not_kept():
         raise LeaveoutError(
-            "compiled code cannot be cached: set NUMBA_CACHE_DIR to a writable folder"
+            f"compiled code cannot be kept: {why}; set NUMBA_CACHE_DIR to a folder that only you "
+            "can write"
         )
     unknown = [name for name in kernels or [] if name not in KERNELS]
     if unknown:
         raise LeaveoutError(f"unknown kernel {unknown[0]!r}; expected one of {', '.join(KERNELS)}")
-    for name in kernels or KERNELS:
-        sys.stderr.write(f"leaveout: compiling {name.replace('_', ' ')}\n")
+    if kernels is not None and len(kernels) == 1:
         with watch_compiling() as found:
-            KERNELS[name]()
-        sys.stdout.write(
-            f"{name:20s}{found.functions:5d} functions compiled, {found.seconds:.1f} s\n"
+            KERNELS[kernels[0]]()
+        typer.echo(
+            f"{kernels[0]:20s}{found.functions:5d} functions compiled, {found.seconds:.1f} s"
         )
-    raise typer.Exit(0)
+        return
+    with progress("compiling", "s", seconds_for(kernels or KERNELS)) as show:
+        for line, seconds in warm_beside(kernels or KERNELS):
+            typer.echo(line)
+            if show is not None:
+                show(seconds)

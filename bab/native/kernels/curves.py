@@ -6,18 +6,12 @@ Values are those of the activation raised by its floor. ``docs/native.md`` deriv
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 import math
-import sys
-from functools import lru_cache
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from leaveout.arrays import Floats
-from leaveout.bab.native.kernels import curve_tables
 from leaveout.bab.native.kernels.curve_tables import (
     APART,
     DOWN,
@@ -46,13 +40,6 @@ _SEARCHED = 12
 """Slopes tried for a line that is neither a chord nor a tangent in the middle."""
 
 _UNIT = 2.0**-53
-
-
-def stamp_of(*modules: ModuleType) -> int:
-    """Return a digest of sources: numba does not see changes in what it compiled into a pass."""
-    sources = "".join(inspect.getsource(module) for module in modules)
-    return int.from_bytes(hashlib.sha256(sources.encode()).digest()[:6], "big")
-
 
 _SQUARE, _INVERSE_ROOT = smooth.KIND["Square"], smooth.KIND["InverseRoot"]
 
@@ -380,20 +367,13 @@ def curve_pair(
     return best + top + abs(b) * data[kind, 7] + room, z, d, h, e
 
 
-@lru_cache(maxsize=1)
-def _shapes() -> Any:
-    """Return the compiled pass over the neurons of several nodes."""
-    stamp = stamp_of(sys.modules[__name__], curve_tables, smooth)
-
-    @cached_njit(nogil=True, **OPTIONS)
-    def shape_all(knots: Floats, data: Floats, states: Floats, pair: bool) -> None:
-        _ = stamp
-        for i in range(states.shape[0]):
-            for j in range(states.shape[2]):
-                if states[i, KIND, j] != 0.0:
-                    shape_neuron(knots, data, states[i], j, pair)
-
-    return shape_all
+@cached_njit(nogil=True, **OPTIONS)
+def shape_all(knots: Floats, data: Floats, states: Floats, pair: bool) -> None:
+    """Shape the smooth neurons of several nodes."""
+    for i in range(states.shape[0]):
+        for j in range(states.shape[2]):
+            if states[i, KIND, j] != 0.0:
+                shape_neuron(knots, data, states[i], j, pair)
 
 
 def shapes(kinds: Kinds, state: Floats, *, pair: bool) -> Floats:
@@ -401,5 +381,5 @@ def shapes(kinds: Kinds, state: Floats, *, pair: bool) -> Floats:
     more = np.zeros((len(state), ROWS - FIRST, len(kinds)))
     more[:, KIND - FIRST] = kinds
     found = np.concatenate([state, more], axis=1)
-    _shapes()(*tables(), found, pair)
+    shape_all(*tables(), found, pair)
     return found

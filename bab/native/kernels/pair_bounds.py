@@ -7,15 +7,12 @@ dz <= vu``, and the band [-p, q]: outside of it both networks' phases agree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from leaveout.arrays import Floats
-
-Function = TypeVar("Function", bound=Callable[..., Any])
+from leaveout.compiling import Function, subroutine
 
 OPTIONS: dict[str, Any] = {
     # Sums may be reordered, which the rounding bound covers; NaN and infinities keep their meaning.
@@ -25,13 +22,14 @@ OPTIONS: dict[str, Any] = {
 
 
 def jit_function(function: Function) -> Function:
-    """Compile a function for calls from other compiled functions."""
-    return cast(Function, njit(**OPTIONS)(function))
+    """Compile a function for use in passes; plain Python elsewhere."""
+    return subroutine(function, OPTIONS)
 
 
 def jit_inline(function: Function) -> Function:
-    """Compile a function inlined into each caller."""
-    return cast(Function, njit(inline="always", **OPTIONS)(function))
+    """Compile a function for use in passes, as part of whatever calls it."""
+    # By LLVM: if numba puts it there, everything is typed again at each call.
+    return subroutine(function, {"forceinline": True, **OPTIONS})
 
 
 EQUAL_AREAS = 1.0 + 1e-9

@@ -60,7 +60,7 @@ def _foreign(point: importlib.metadata.EntryPoint, device: str, threads: int | N
 
 
 class CpuKernel:
-    """Kernel compiled by numba on first use, and cached by numba."""
+    """Kernel compiled by numba on first use."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
         if device:
@@ -72,9 +72,8 @@ class CpuKernel:
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:
         """See `Kernel.bound`."""
-        from leaveout.bab.native.kernels.node_bounds import steps
+        from leaveout.bab.native.kernels.node_bounds import ascend_nodes, form_nodes, tighten_nodes
 
-        tighten_nodes, form_nodes, ascend_nodes = steps()
         count, found = len(batch.which), Bounded.initial(batch, room_for(numbers.layout.kinds))
         net, own, members = net_of(numbers.layout), own_of(numbers), members_of(sets)
         rows, nodes = rows_of(forms), Nodes.of(batch, found)
