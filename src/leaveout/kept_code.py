@@ -194,7 +194,7 @@ def _words(value: Any, seen: _Seen) -> Iterator[str]:
             yield from _words(tuple(cast(Any, value)), seen)
     elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
         yield f"record {value.__qualname__} {value._fields}"
-    elif isinstance(value, ModuleType) or _is_foreign(value):
+    elif _is_foreign(value):
         yield f"named {getattr(value, '__module__', '')} {getattr(value, '__name__', value)}"
     else:
         raise TypeError(f"compiled code refers to {value!r}, whose changes nobody would notice")
@@ -202,8 +202,16 @@ def _words(value: Any, seen: _Seen) -> Iterator[str]:
 
 def _is_foreign(value: object) -> bool:
     """Return whether a value is code of what `_VERSIONS` tells."""
-    root = str(getattr(value, "__module__", "")).partition(".")[0]
-    return callable(value) and root in ("builtins", "math", "numba", "numpy", "_operator", "typing")
+    is_module = isinstance(value, ModuleType)
+    root = str(getattr(value, "__name__" if is_module else "__module__", "")).partition(".")[0]
+    return (is_module or callable(value)) and root in (
+        "builtins",
+        "math",
+        "numba",
+        "numpy",
+        "_operator",
+        "typing",
+    )
 
 
 def _words_of_function(function: FunctionType, seen: _Seen) -> Iterator[str]:

@@ -25,7 +25,7 @@ def warm(
     """Compile all kernels now, for example when building an image.
 
     The compiled code is kept in ~/.cache/leaveout, or in the folder that NUMBA_CACHE_DIR names; set
-    it in later runs too. It is specific to this processor; after an update, only what changed is
+    it in later runs too. It is specific to this processor; after an upgrade, only what changed is
     compiled. Two such commands at once do no harm, and after an interrupt the next one goes on.
 
     For example: NUMBA_CACHE_DIR=/var/cache/leaveout leaveout warm
