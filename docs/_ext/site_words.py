@@ -8,10 +8,22 @@ from __future__ import annotations
 __all__ = ["WORDS", "entries"]
 
 WORDS = {
+    "add-function": ("plug-in", "plugin", "extension"),
+    "add-kernel": ("CUDA", "kernel plug-in"),
+    "add-solver": ("solver plug-in", "CPLEX"),
     "attack": ("membership inference", "MIA"),
     "compare": ("onnxmltools", "skl2onnx", "export"),
     "data-protection": ("GDPR", "EDPB", "NIST", "OWASP", "compliance"),
-    "evidence": ("signature", "SARIF", "CycloneDX", "audit trail", "in-toto"),
+    "evidence": (
+        "signature",
+        "SARIF",
+        "CycloneDX",
+        "audit trail",
+        "in-toto",
+        "sign",
+        "auditor",
+        "public key",
+    ),
     "forest-rows": ("random forest",),
     "forget": ("right to be forgotten", "erasure", "delete a person"),
     "integrations": ("GitHub Action", "pytest", "pre-commit", "MLflow", "continuous integration"),

@@ -39,6 +39,10 @@ _RIGHT = "Whether the answers given in use are correct, and whether the model is
 _MORE = "For statements about one record: what changes if two or more are left out at once"
 _SEVERAL = ", such as all records of a person with several"
 _SCORES = "Scores or probabilities shown with an answer."
+_TRAINED = (
+    "Whether each model without a record was trained as its file says: such models are taken as "
+    "they are."
+)
 _OTHERS = "Training records that were never left out, if there are any."
 _NOT_COVERED = {
     "leaks": (
@@ -103,6 +107,7 @@ def scope(page: Page, topics: Iterable[str]) -> Scope:
     missing += ["Inputs outside the named ranges."] if page.boxes else []
     missing += [line for each in about for line in _NOT_COVERED.get(each, ())]
     missing += _uncovered_records(page)
+    missing += [_TRAINED] if any(each.model == "network" for each in _models(page)) else []
     missing += [_OTHERS] if _TOGETHER & {*about} and not _models(page) else []
     ends = ((each.zero, each.one) for each in _columns(page) if each.zero is not None)
     # A page without names knows no columns.
