@@ -100,6 +100,15 @@ def own_state(tmp_path_factory, monkeypatch):
     return folder / "leaveout"
 
 
+@pytest.fixture
+def here():
+    """Train in this process."""
+    from support.inline import trained_here
+
+    with trained_here():
+        yield
+
+
 @pytest.fixture(scope="session")
 def _session_cluster():
     pytest.importorskip("ray", reason="ray is not installed")

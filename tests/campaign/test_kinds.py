@@ -19,6 +19,7 @@ import attacks.vnnlib
 from attacks.kind import generator, load, sort_of
 from attacks.listed import planted_question
 from attacks.workers import judged
+from support.depth import enough, rounds
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
@@ -139,9 +140,9 @@ def test_a_query_with_the_other_answer_is_wrong(monkeypatch, verdict):
         )
 
     monkeypatch.setattr(attacks.vnnlib, "decide", change)
-    for number in range(40):
+    for number in range(rounds(40)):
         seen += judged(kind, kind.make(generator(3, "vnnlib", number))).wrong is not None
-    assert seen >= 5
+    assert seen >= enough(5)
 
 
 def test_an_accepted_forgery_is_called_wrong(monkeypatch):
@@ -158,7 +159,7 @@ def test_an_accepted_forgery_is_called_wrong(monkeypatch):
 @pytest.mark.parametrize("name", ["crowds", "leaks", "listed", "claims", "vnnlib", "certificates"])
 def test_a_case_depends_on_its_number_alone_and_is_plain_data(name):
     kind = load(name)
-    for number in range(30):
+    for number in range(rounds(30)):
         case = kind.make(generator(1, name, number))
         assert case == load(name).make(generator(1, name, number))
         assert json.loads(json.dumps(case)) == case

@@ -15,6 +15,7 @@ from attacks.batches import Batches
 from attacks.kind import generator, sort_of
 from attacks.vote_truth import Truth
 from attacks.votes import Votes
+from support.depth import rounds
 
 
 def outcomes(count, **wanted):
@@ -72,7 +73,7 @@ def test_a_collective_attack_that_is_overlooked_is_seen(monkeypatch):
 
 def test_batches_and_shares_bound_what_every_attack_loses():
     kind, found = Batches(), []
-    for number in range(60):
+    for number in range(rounds(60)):
         found.append(kind.check(kind.make(generator(0, "batches", number))))
     assert [each.wrong for each in found if each.wrong is not None] == []
     assert len({each.label for each in found}) == 3

@@ -15,6 +15,7 @@ from leaveout.kernel.forests import Claim, prove
 from leaveout.kernel.numbers import Rejected
 from leaveout.verifier.certify.forests import rules_of_boxes
 
+from support.depth import enough, rounds
 from support.forest_leaks import asked, greatest_leaks
 from support.kernel_forests import inputs_of, of_member, pairs_of, tried
 
@@ -27,7 +28,7 @@ def recorded(question, made, label, upper):
 @pytest.mark.parametrize("kind", ["deleted", "family", "pair"])
 def test_what_is_recorded_is_accepted_and_nothing_below_the_truth(kind):
     proved = refused = 0
-    for seed in range(25):
+    for seed in range(rounds(25)):
         question = asked(np.random.default_rng(seed), kind)
         made = Question.of(question.whole, question.others, question.box)
         pairs, columns = pairs_of(question)
@@ -51,13 +52,13 @@ def test_what_is_recorded_is_accepted_and_nothing_below_the_truth(kind):
             if best > -np.inf:
                 with pytest.raises(NotProvedError):
                     recorded(question, made, label, np.nextafter(best, -1.0))
-    assert proved > 60
-    assert refused > 20
+    assert proved > enough(60)
+    assert refused > enough(20)
 
 
 def test_a_threshold_is_proved_to_the_last_bit():
     seen = 0
-    for seed in range(20):
+    for seed in range(rounds(20)):
         question = asked(np.random.default_rng(seed), "pair")
         made = Question.of(question.whole, question.others, question.box)
         (forests,), columns = pairs_of(question)
@@ -67,7 +68,7 @@ def test_a_threshold_is_proved_to_the_last_bit():
             trees = of_member(recorded(question, made, label, claimed), 0)
             tried(forests, question.box, columns[label], claimed, trees)
             seen += best >= 0
-    assert seen > 5
+    assert seen > enough(5)
 
 
 def random_trees(rng, box):
@@ -92,7 +93,7 @@ def random_trees(rng, box):
 
 def test_no_tree_of_boxes_proves_less_than_the_truth():
     tests = 0
-    for seed in range(60):
+    for seed in range(rounds(60)):
         rng = np.random.default_rng(seed)
         question = asked(rng, ["deleted", "family", "pair"][seed % 3])
         pairs, columns = pairs_of(question)
@@ -106,7 +107,7 @@ def test_no_tree_of_boxes_proves_less_than_the_truth():
                     trees, below = random_trees(rng, question.box), np.nextafter(truth[i], -1.0)
                     with pytest.raises(Rejected):
                         tried(forests, question.box, columns[label], below, trees)
-    assert tests > 200
+    assert tests > enough(200)
 
 
 def test_thresholds_before_rounding_are_the_greatest():

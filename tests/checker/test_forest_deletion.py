@@ -20,6 +20,7 @@ from leaveout.verifier.run import verify
 from leaveout.verifier.values.subjects.forest import changes_between
 
 from support.certificates import Content
+from support.depth import rounds
 from support.forest_scripts import random_data, random_forest, some_rows
 from support.kernel_forests import read as read_forest
 
@@ -42,13 +43,13 @@ def read(tmp_path):
 
 
 def test_every_array_of_a_forest_is_that_of_the_checkers_own(read):
-    for seed in range(120):
+    for seed in range(rounds(120)):
         held = read(drawn(np.random.default_rng(seed)))
         assert first_apart(held, train(held)) is None, seed
 
 
 def test_forests_without_rows_are_those_that_deletions_give(read):
-    for seed in range(120):
+    for seed in range(rounds(120)):
         rng = np.random.default_rng(seed)
         forest = drawn(rng)
         if len(forest.rows_) < 2:

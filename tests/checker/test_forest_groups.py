@@ -22,13 +22,14 @@ from leaveout.verifier.certify.check import check
 from leaveout.verifier.run import verify
 
 from support.certificates import Content
+from support.depth import enough, rounds
 from support.forest_leaks import Asked, greatest_leaks, grouped_rows
 from support.kernel_forests import read, unlike
 
 
 def test_members_are_node_for_node_what_training_without_a_group_gives(tmp_path):
     changed = 0
-    for seed in range(120):
+    for seed in range(rounds(120)):
         forest, _, _, groups = grouped_rows(np.random.default_rng(seed))
         forest.save(tmp_path / "forest.npz")
         held = read(tmp_path / "forest.npz")
@@ -38,7 +39,7 @@ def test_members_are_node_for_node_what_training_without_a_group_gives(tmp_path)
         found, wrong = unlike(held)
         assert not wrong, seed
         changed += found
-    assert changed > 500
+    assert changed > enough(500)
 
 
 def test_members_may_be_found_a_few_at_a_time(tmp_path, monkeypatch):

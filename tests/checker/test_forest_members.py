@@ -6,6 +6,7 @@ import numpy as np
 
 from leaveout.kernel.forest_members import Inputs, cells_of_members, members
 
+from support.depth import enough, rounds
 from support.forest_scripts import random_data, random_forest
 from support.kernel_forests import preorder, read, unlike
 
@@ -35,7 +36,7 @@ def inputs(rng, X, count=12):
 
 def test_members_answer_as_forests_trained_without_the_row(tmp_path):
     changed = 0
-    for seed in range(60):
+    for seed in range(rounds(60)):
         rng = np.random.default_rng(seed)
         X, y = random_data(rng, (2, 3, 8, 40, 130))
         forest = random_forest(rng, X.shape[1], lazy=False).fit(X, y)
@@ -52,12 +53,12 @@ def test_members_answer_as_forests_trained_without_the_row(tmp_path):
                 assert (got[place] == expected).all(), (seed, row)
                 assert got.sum() == got[place].sum()
             changed += (found.others[row] != found.whole).any()
-    assert changed > 100
+    assert changed > enough(100)
 
 
 def test_members_are_node_for_node_what_training_without_the_row_gives(tmp_path):
     changed = 0
-    for seed in range(100):
+    for seed in range(rounds(100)):
         rng = np.random.default_rng(seed)
         X, y = random_data(rng, (2, 3, 8, 40, 130))
         forest = random_forest(rng, X.shape[1], lazy=False).fit(X, y)
@@ -66,7 +67,7 @@ def test_members_are_node_for_node_what_training_without_the_row_gives(tmp_path)
         found, wrong = unlike(read(tmp_path / "forest.npz"), set(rows.tolist()))
         assert not wrong, seed
         changed += found
-    assert changed > 800
+    assert changed > enough(800)
 
 
 def test_the_trees_of_no_row_are_those_of_the_file(tmp_path):
@@ -82,7 +83,7 @@ def test_the_trees_of_no_row_are_those_of_the_file(tmp_path):
 
 def test_every_input_is_in_one_cell_of_each_tree(tmp_path):
     seen = 0
-    for seed in range(25):
+    for seed in range(rounds(25)):
         rng = np.random.default_rng(seed)
         X, y = random_data(rng, (8, 40))
         random_forest(rng, X.shape[1], lazy=False).fit(X, y).save(tmp_path / "forest.npz")
@@ -101,4 +102,4 @@ def test_every_input_is_in_one_cell_of_each_tree(tmp_path):
                 got = zip(cells.one[own].tolist(), cells.other[own].tolist(), strict=True)
                 assert list(got) == expected
                 seen += any(a != b for a, b in expected)
-    assert seen > 1000
+    assert seen > enough(1000)

@@ -7,12 +7,13 @@ import numpy as np
 from leaveout.models.forest import DareForestClassifier, trees_of
 
 from support import forest_definition as brute
+from support.depth import rounds
 from support.forest_definition import defined, nested
 from support.forest_scripts import random_data, random_forest
 
 
 def test_trees_are_those_of_the_definition():
-    for seed in range(150):
+    for seed in range(rounds(150)):
         rng = np.random.default_rng(seed)
         X, y = random_data(rng, sizes=(3, 8, 25, 60, 90))
         forest = random_forest(rng, X.shape[1]).fit(X, y)

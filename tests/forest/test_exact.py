@@ -10,9 +10,10 @@ import pytest
 
 from leaveout.models.forest import DareForestClassifier, caches_sound, first_difference, trees_of
 
+from support.depth import rounds
 from support.forest_scripts import new_rows, random_data, random_forest, some_rows
 
-SCRIPTS = 1000
+SCRIPTS = rounds(1000)
 
 
 def run(rng, forest, X, folder):
@@ -57,7 +58,7 @@ def test_random_scripts_end_at_the_forest_trained_on_what_is_left(block, tmp_pat
 
 
 def test_deletion_down_to_one_row_and_one_label():
-    for seed in range(20):
+    for seed in range(rounds(20)):
         rng = np.random.default_rng(seed)
         X, y = random_data(rng, sizes=(30, 90))
         forest = random_forest(rng, X.shape[1]).fit(X, y)
@@ -68,7 +69,7 @@ def test_deletion_down_to_one_row_and_one_label():
 
 
 def test_a_batch_is_as_good_as_one_by_one_in_any_order():
-    for seed in range(60):
+    for seed in range(rounds(60)):
         rng = np.random.default_rng(seed)
         X, y = random_data(rng, sizes=(40, 130, 300))
         whole = random_forest(rng, X.shape[1]).fit(X, y)
@@ -82,7 +83,7 @@ def test_a_batch_is_as_good_as_one_by_one_in_any_order():
 
 
 def test_what_is_added_and_deleted_again_leaves_no_trace(tmp_path):
-    for seed in range(40):
+    for seed in range(rounds(40)):
         rng = np.random.default_rng(seed)
         X, y = random_data(rng, sizes=(8, 130, 300))
         forest = random_forest(rng, X.shape[1]).fit(X, y)
@@ -93,7 +94,7 @@ def test_what_is_added_and_deleted_again_leaves_no_trace(tmp_path):
 
 
 def test_the_order_of_the_rows_does_not_matter():
-    for seed in range(30):
+    for seed in range(rounds(30)):
         rng = np.random.default_rng(seed)
         X, y = random_data(rng, sizes=(40, 300))
         forest, shuffle = random_forest(rng, X.shape[1]), rng.permutation(len(X))
@@ -115,7 +116,7 @@ def test_files_of_unlearned_and_retrained_forests_are_the_same_bytes(tmp_path):
 
 def test_the_three_rows_on_which_the_published_program_is_not_exact():
     X, y = np.array([[0.0], [1.0], [2.0]]), np.array([0, 0, 1])
-    for seed in range(50):
+    for seed in range(rounds(50)):
         forest = DareForestClassifier(1, k=1, random_state=seed).fit(X, y)
         unlearned, retrained = forest.unlearn(1), forest.retrain(1)
         assert unlearned == retrained

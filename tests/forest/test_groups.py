@@ -38,7 +38,7 @@ def answers(forest, of, X):
     return shares
 
 
-@settings(max_examples=rounds(500), deadline=None)
+@settings(max_examples=rounds(250), deadline=None)
 @given(st.integers(0, 2**32))
 def test_every_member_is_the_forest_trained_without_a_group(seed):
     rng = np.random.default_rng(seed)

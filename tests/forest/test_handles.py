@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from leaveout.compiling import kernel
 from leaveout.handles import Handle
 
+from support.depth import rounds
+
 PAIR = np.dtype([("one", np.int32), ("two", np.float64)], align=True)
 
 
@@ -57,7 +59,7 @@ def some(rng: np.random.Generator) -> Parts:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(rounds(30)))
 def test_a_kernel_reads_and_writes_every_element(seed):
     rng = np.random.default_rng(seed)
     first, parts = some(rng), some(rng)

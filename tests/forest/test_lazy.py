@@ -12,6 +12,7 @@ import pytest
 from leaveout.models.forest import DareForestClassifier, caches_sound, first_difference, trees
 from leaveout.models.forest.tree_arrays import PENDING
 
+from support.depth import rounds
 from support.forest_scripts import new_rows, random_data, random_forest, some_rows
 
 
@@ -59,7 +60,7 @@ def test_a_prediction_grows_only_what_it_comes_to():
 
 
 def test_lazy_and_eager_forests_are_the_same_after_each_step():
-    for seed in range(60):
+    for seed in range(rounds(60)):
         rng = np.random.default_rng(seed)
         X, y = random_data(rng, sizes=(8, 130, 300, 700))
         eager = random_forest(rng, X.shape[1], lazy=False).fit(X, y)

@@ -17,6 +17,7 @@ from leaveout.models.forest.scored import (
     round_to_float32,
 )
 
+from support.depth import rounds
 from support.forest_families import family_by_deleting
 from support.forest_leaks import asked, greatest_leaks, wrong_of
 
@@ -24,7 +25,7 @@ from support.forest_leaks import asked, greatest_leaks, wrong_of
 @pytest.mark.parametrize("kind", ["deleted", "family", "pair"])
 def test_bounds_and_verdicts_are_those_of_every_cell(kind):
     seen = []
-    for seed in range(20):
+    for seed in range(rounds(20)):
         question = asked(np.random.default_rng(seed), kind)
         for label in range(len(question.whole.classes)):
             assert wrong_of(question, label, threads=1 + seed % 2) is None, (seed, label)

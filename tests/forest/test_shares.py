@@ -9,6 +9,7 @@ import pytest
 
 from leaveout.models.forest import DareForestClassifier, ForestError, caches_sound, chance, trees_of
 
+from support.depth import rounds
 from support.forest_definition import defined, nested
 
 
@@ -49,7 +50,7 @@ def test_a_row_keeps_its_trees_whoever_else_is_held():
 def test_of_copies_the_ranks_that_stay_are_the_first():
     X = np.array([[0.0], [1.0], [1.0], [2.0], [1.0], [1.0]] * 2)
     y = np.array([0, 1, 1, 0, 1, 0] * 2)
-    for seed in range(20):
+    for seed in range(rounds(20)):
         forest = DareForestClassifier(8, q=0.2, random_state=seed).fit(X, y)
         ranks = [holders(forest)[name] for name in (1, 2, 4, 7, 8, 10)]
         forest.delete([2, 7])

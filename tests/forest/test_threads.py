@@ -17,6 +17,8 @@ from sklearn.base import clone
 from leaveout.models.forest import DareForestClassifier, caches_sound, state, trees
 from leaveout.models.forest import state as turns
 
+from support.depth import STRIDE, enough
+
 ROWS = 300
 
 
@@ -227,7 +229,7 @@ def test_ctrl_c_at_any_line_leaves_a_forest_from_before_or_after(change, jobs):
     CHANGES[change](after)
     interrupted, at = 0, 0
     while True:
-        at += 1
+        at += STRIDE
         forest = copy.deepcopy(before)
         if change == "a mended forest":
             forest.state_._is_broken = True
@@ -246,7 +248,7 @@ def test_ctrl_c_at_any_line_leaves_a_forest_from_before_or_after(change, jobs):
         assert len(left.names) in (len(before.rows_), len(after.rows_))
         assert forest in (before, after)
         assert forest.delete([21]) == forest.retrain()
-    assert interrupted > 5
+    assert interrupted > enough(5)
     assert forest == after
 
 

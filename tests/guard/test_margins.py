@@ -19,6 +19,7 @@ from leaveout.verifier.guard.margins import MarginBounds, summarise
 from leaveout.verifier.guard.packing import CURVATURE, STEEPEST, Layout
 
 from support import networks
+from support.depth import rounds
 from support.guards import Served
 from support.members import FACTORS, margins_at, question, unbounded
 
@@ -113,7 +114,7 @@ def test_what_describes_a_difference_bounds_its_product_with_slopes():
         assert (known.norms[:, layer] <= 2 * true + 1e-12).all()
         for columns in layout.columns(layer):
             apart[:, columns] *= known.scales[layer]
-    for _ in range(20):
+    for _ in range(rounds(20)):
         slope = rng.normal(size=numbers).astype(np.float32)
         along = (known.basis @ slope.astype(np.float64)).astype(np.float32)
         rest = (slope - along.astype(np.float64) @ known.basis)[None]

@@ -21,7 +21,7 @@ from leaveout.errors import GuardError
 from leaveout.verifier.guard.memory import FullError, Memory, SpentError
 
 from support import children
-from support.depth import rounds
+from support.depth import IS_DEEP, rounds
 
 LIMITS = {"epsilon": 0.2, "cap": None, "uniform": False, "remember": 10**6}
 
@@ -188,7 +188,7 @@ _VICTIM = """
 def test_no_kill_makes_it_forget_what_was_given(tmp_path):
     path = tmp_path / "answers.sqlite"
     given: dict[int, int] = {}
-    for _ in range(5):
+    for _ in range(5 if IS_DEEP else 2):
         victim = children.start(
             [sys.executable, "-c", textwrap.dedent(_VICTIM), path], stdout=subprocess.PIPE
         )

@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 
 from leaveout.errors import GuardError
 from leaveout.models import DataFacts, Manifest
-from leaveout.verifier.guard import Guard
+from leaveout.verifier.guard import Guard, server
 from leaveout.verifier.guard.server import serve
 from leaveout.verifier.guard.server_settings import ServeSettings
 
@@ -176,8 +176,14 @@ def test_bodies_without_a_length_are_cut_off_too(port):
 
 
 @pytest.mark.parametrize(
-    ("host", "warned"), [("127.0.0.1", 0), ("localhost", 0), ("0.0.0.0", 1), ("", 1)]
+    ("host", "is_own"), [("127.0.0.1", True), ("localhost", True), ("0.0.0.0", False), ("", False)]
 )
+def test_where_others_than_this_machine_can_ask(host, is_own):
+    with server._open_socket(host, 0) as listening:
+        assert server._is_loopback(listening) == is_own
+
+
+@pytest.mark.parametrize(("host", "warned"), [("localhost", 0), ("", 1)])
 def test_it_warns_where_others_than_this_machine_can_ask(leaky, tmp_path, host, warned):
     options = ("--host", host, "--pad", "0", "--memory", str(tmp_path / "answers.sqlite"))
     with process(leaky.folder, *options) as served:

@@ -67,7 +67,7 @@ def bounds(path, confidence=Fraction(19, 20), unit=None, told=None, ask=answer):
     return found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(rounds(12)))
 @pytest.mark.parametrize("unit", ["trials", "records"])
 def test_the_checker_finds_the_interval_of_the_prover(tmp_path, seed, unit):
     rng = np.random.default_rng(seed)

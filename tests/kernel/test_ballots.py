@@ -17,6 +17,7 @@ from leaveout.kernel.values import HeldFile
 from leaveout.models.ballots import read_ballots as read_elsewhere
 from leaveout.models.votes import Ballots, Origin, write_ballots
 
+from support.depth import rounds
 from support.votes import random_ballots
 
 
@@ -40,7 +41,7 @@ def made(rng, path):
 
 def test_files_are_read_as_elsewhere(tmp_path):
     rng, path = np.random.default_rng(0), tmp_path / "b.npz"
-    for _ in range(60):
+    for _ in range(rounds(60)):
         made(rng, path)
         one, other = read_ballots(held(path)), read_elsewhere(path)
         for name in ("votes", "truth", "scores", "thresholds"):

@@ -22,6 +22,7 @@ from leaveout.verifier.cli import run
 
 from support import children, networks
 from support.certificates import Content
+from support.depth import rounds
 from support.files import write_question
 from support.guards import make_folder
 
@@ -112,7 +113,7 @@ def forged(rng, held, other):
     return sorted(entries.items())
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(rounds(60)))
 def test_no_forged_bundle_is_proved(folder, tmp_path, capsys, seed):
     rng = np.random.default_rng(seed)
     held, other = content(folder / "whole.zip"), content(folder / "other" / "whole.zip")

@@ -18,6 +18,7 @@ from leaveout.kernel.numbers import Rejected
 from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.certify.forests import rules_of_boxes
 
+from support.depth import enough, rounds
 from support.forest_leaks import asked, greatest_leaks
 from support.kernel_forests import of_member, pairs_of, read, tried
 
@@ -57,7 +58,7 @@ def anything(rng, boxes, labels):
 
 def test_no_answers_prove_less_than_the_truth():
     tests = accepted = 0
-    for seed in range(60):
+    for seed in range(rounds(60)):
         rng = np.random.default_rng(seed)
         for forests, box, label, upper, trees, best in proved(seed):
             for claimed in (np.nextafter(best, -1.0), best - 0.1, upper):
@@ -78,8 +79,8 @@ def test_no_answers_prove_less_than_the_truth():
                         continue
                     accepted += 1
                     assert claimed >= best, seed
-    assert tests > 1500
-    assert accepted > 50
+    assert tests > enough(1500)
+    assert accepted > enough(50)
 
 
 FORGERIES = {
@@ -156,7 +157,7 @@ def test_answers_are_recorded_and_replayed():
     assert len(record) > 10
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(rounds(40)))
 def test_trees_of_boxes_that_are_changed_prove_nothing_false(seed):
     rng = np.random.default_rng(seed)
     tests = 0
@@ -194,7 +195,7 @@ def test_a_cover_is_a_partition():
     rng = np.random.default_rng(0)
     inputs = Inputs(np.zeros(2), np.ones(2))
     points = np.concatenate((rng.random((200, 2)), [[0.0, 0.0], [1.0, 1.0], [0.5, 0.5]]))
-    for _ in range(50):
+    for _ in range(rounds(50)):
         feature, waits = [], 1
         while waits:
             inner = len(feature) < 30 and rng.random() < 0.6
@@ -210,7 +211,7 @@ def test_a_cover_is_a_partition():
 def test_sets_without_a_row_are_grown_as_if_it_had_never_been_there():
     rng = np.random.default_rng(1)
     compared = 0
-    for _ in range(150):
+    for _ in range(rounds(150)):
         n, width = int(rng.integers(2, 14)), int(rng.integers(1, 4))
         X = rng.integers(0, rng.integers(2, 6), (n, width)).astype(float)
         X[rng.random(X.shape) < 0.1] = -np.inf
@@ -234,7 +235,7 @@ def test_sets_without_a_row_are_grown_as_if_it_had_never_been_there():
             expected = written(alone, 0)
             assert written(nodes, 1 + row) == expected == written(linked, 1)
             compared += len(expected)
-    assert compared > 2000
+    assert compared > enough(2000)
 
 
 def by_hand(one, other, label, upper, trees, rule, over=0, factor=0.0, meets=None):
@@ -300,7 +301,7 @@ def test_the_bound_of_a_margin_is_no_excuse_for_a_rival():
 def test_thresholds_between_adjacent_numbers_are_those_of_the_file(tmp_path):
     rng = np.random.default_rng(0)
     steps = [1.0, np.nextafter(1.0, 2.0), np.nextafter(1.0, 0.0), 1.0 + 2**-51, -1.0, 5e-324, 0.0]
-    for seed in range(20):
+    for seed in range(rounds(20)):
         X = rng.choice(steps, (40, 2))
         forest = DareForestClassifier(4, k=3, d_rmax=seed % 2, random_state=seed)
         forest.fit(X, rng.integers(0, 3, 40)).save(tmp_path / "forest.npz")

@@ -14,6 +14,8 @@ from leaveout.kernel.refusal import Unreadable
 from leaveout.models import load_network
 from leaveout.models.lowering import program_of
 
+from support.depth import enough, rounds
+
 
 def node(kind, inputs, output, **attributes):
     return helper.make_node(kind, inputs, [output], **attributes)
@@ -90,7 +92,7 @@ def run(content, points):
     return found
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(rounds(60)))
 def test_both_readers_and_the_runtime_agree(tmp_path, seed):
     rng = np.random.default_rng(seed)
     model, path = random_model(rng), tmp_path / "net.onnx"
@@ -116,7 +118,7 @@ def test_a_damaged_file_is_refused_or_means_what_the_runtime_computes(tmp_path):
     """Two thousand files with some bytes changed, cut out or doubled."""
     rng, path, read = np.random.default_rng(5), tmp_path / "net.onnx", 0
     onnxruntime.set_default_logger_severity(4)
-    for _ in range(2000):
+    for _ in range(rounds(2000)):
         content = bytearray(random_model(rng).SerializeToString())
         for _ in range(rng.integers(1, 3)):
             at = int(rng.integers(len(content)))
@@ -142,7 +144,7 @@ def test_a_damaged_file_is_refused_or_means_what_the_runtime_computes(tmp_path):
         own, read = evaluate(network.program, points), read + 1
         if np.abs(own).max() < 1e30:
             np.testing.assert_allclose(own, found, rtol=1e-3, atol=1e-3 * (1 + np.abs(own).max()))
-    assert read > 100
+    assert read > enough(100)
 
 
 def save(path, nodes, constants, *, inputs=2, shape=None, domain="", opset=17):

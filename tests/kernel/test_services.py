@@ -25,7 +25,7 @@ from leaveout.verifier.audits.adaptive import Duplicated
 from leaveout.verifier.certify.audits import answer
 from leaveout.verifier.values.subjects.sharded import proof_of_accounting, proof_of_attack
 
-from support.depth import rounds
+from support.depth import enough, rounds
 from support.services import enumerated, least_near_mean, moments_of, together_of
 
 PRIVATE = """
@@ -102,7 +102,7 @@ def test_every_route_shows_what_enumeration_confirms(found, beta, gamma, seed):
 def test_every_route_has_the_alpha_of_its_formula_in_floats():
     rng = np.random.default_rng(5)
     near = 0
-    for _ in range(400):
+    for _ in range(rounds(400)):
         found = service(
             shards=int(rng.integers(1, 200)),
             mechanism=str(rng.choice(["exponential", "noisy_max"])),
@@ -127,7 +127,7 @@ def test_every_route_has_the_alpha_of_its_formula_in_floats():
             high, low = (Fraction(least * (1 + way * 1e-6)) for way in (1, -1))
             assert services.near_mean(found, beta, gamma, high, share) == high
             assert services.near_mean(found, beta, gamma, low, share) is None
-    assert near > 50
+    assert near > enough(50)
 
 
 @pytest.mark.parametrize(("shards", "epsilon"), [(40, 0.5), (200, 0.2)])
@@ -150,7 +150,7 @@ def test_what_moments_show_is_not_far_from_the_truth(shards, epsilon):
 def test_on_1000_random_settings_the_checker_confirms_the_prover_and_no_more(tmp_path):
     rng = np.random.default_rng(20)
     routes = set()
-    for _ in range(1000):
+    for _ in range(rounds(1000)):
         shards = int(rng.choice([1, 3, 6, 50, 100, 1000, 10000]))
         asked = {
             "shards": shards,
@@ -252,7 +252,7 @@ def test_a_majority_vote_is_refuted_just_where_enumeration_does(shards, copies, 
 def test_of_an_inclusion_between_bounds_only_what_holds_for_all_is_refuted():
     rng = np.random.default_rng(6)
     seen = 0
-    for _ in range(400):
+    for _ in range(rounds(400)):
         ends = sorted(Fraction(rng.uniform(0.02, 0.9)) for _ in range(2))
         ends[1] = ends[0] + (ends[1] - ends[0]) / int(rng.choice([1, 10, 100]))
         shards, copies, points = (int(rng.integers(1, top)) for top in (9, 4, 60))
@@ -267,7 +267,7 @@ def test_of_an_inclusion_between_bounds_only_what_holds_for_all_is_refuted():
         if whole:
             seen += 1
             assert all(parts)
-    assert seen > 20
+    assert seen > enough(20)
 
 
 def test_an_attack_has_as_many_rows_as_the_service_and_a_majority_to_attack():

@@ -23,7 +23,7 @@ from leaveout.verifier.guard import Guard
 from leaveout.verifier.guard.classifier import GuardedClassifier
 from leaveout.verifier.guard.linear import LinearLeakTest
 
-from support.depth import rounds
+from support.depth import enough, rounds
 from support.linear_refits import KINDS, margins, member, small_model, telling_points
 from support.linear_tables import table, trained, write
 from support.served import Asker, in_thread
@@ -81,12 +81,12 @@ def test_no_member_within_the_tolerance_disagrees_unnoticed(seed, kind):
 
 def test_those_cases_hold_leaks_and_inputs_that_members_decide():
     seen = {"leak": 0, "clear": 0, "asked": 0}
-    for seed in range(24):
+    for seed in range(rounds(24)):
         model = small_model(seed, sorted(KINDS)[seed % len(KINDS)], seed % 3 == 0)
         test = LinearLeakTest(bound_members(model))
         for each in test.find_all(telling_points(model, [], seed)):
             seen["leak" if each.leak else "clear" if each.tier == 1 else "asked"] += 1
-    assert min(seen.values()) > 100, seen
+    assert min(seen.values()) > enough(100), seen
 
 
 class TestTies:

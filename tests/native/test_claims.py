@@ -25,7 +25,7 @@ from leaveout.models.replay import with_parameters
 
 from support import networks
 from support.claims import asked, maximise
-from support.depth import rounds
+from support.depth import enough, rounds
 
 OPTIONS = NativeOptions(seconds=0.7)
 """Bounds hold whenever a search ends; where they are to meet, it is given what that takes."""
@@ -155,13 +155,13 @@ def test_what_is_proved_impossible_has_no_sample(seed):
 
 def test_bounds_meet_where_there_is_time():
     met = 0
-    for seed in range(24):
+    for seed in range(rounds(24)):
         query, case, goals, _ = random_query(seed)
         found = maximise(
             asked(replace(query, reals=True), case, goals), NativeOptions(nodes=20_000)
         )
         met += found.closed
-    assert met >= 20
+    assert met >= enough(20)
 
 
 def test_two_alike_networks_are_a_pair_and_others_lie_side_by_side():
@@ -285,7 +285,7 @@ def test_scores_that_may_overflow_prove_nothing():
 def test_shares_of_goals_are_one_together():
     compiled = njit(**pair_bounds.OPTIONS)(settle)
     rng = np.random.default_rng(0)
-    for _ in range(200):
+    for _ in range(rounds(200)):
         goal = rng.random(6) < 0.7
         goal[0] = True
         share = np.where(goal, rng.random(6), 3.0)
@@ -299,7 +299,7 @@ def test_shares_of_goals_are_one_together():
 def test_the_difference_of_near_points_is_not_rounded_inwards():
     network = network_from(networks.dense(np.random.default_rng(0), (1, 3, 2)), "first")
     rng = np.random.default_rng(1)
-    for _ in range(50):
+    for _ in range(rounds(50)):
         sides = np.sort(rng.normal(size=(2, 2)), axis=1)
         boxes = tuple(Box(side[:1], side[1:]) for side in sides)
         query = Query(boxes, (Application(network, 0), Application(network, 1)), ())

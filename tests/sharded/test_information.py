@@ -21,6 +21,8 @@ from leaveout.models.sharded.accounting import (
 )
 from leaveout.models.sharded.aggregation import chances
 
+from support.depth import enough, rounds
+
 TAILS = (0.3, 0.05, 1e-3, 1e-6)
 
 
@@ -202,7 +204,7 @@ def test_nothing_published_tells_nothing_and_too_much_is_not_bounded():
 @pytest.mark.parametrize("beta", [0.5, 1e-3, 1e-9])
 def test_no_order_of_moments_shows_less_than_the_one_chosen(beta):
     rng = np.random.default_rng(3)
-    for _ in range(40):
+    for _ in range(rounds(40)):
         found = service(10 ** rng.uniform(-4, 0), int(10 ** rng.uniform(0, 4)))
         best = moments(found, Fraction(beta), Fraction(best_order(found, beta)))
         for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2.0):
@@ -213,7 +215,7 @@ def test_no_order_of_moments_shows_less_than_the_one_chosen(beta):
 def test_no_smaller_bound_is_confirmed_than_the_one_chosen():
     rng = np.random.default_rng(4)
     seen = 0
-    for _ in range(200):
+    for _ in range(rounds(200)):
         found = service(
             10 ** rng.uniform(-6, -2), int(10 ** rng.uniform(0, 4)), int(10 ** rng.uniform(0, 4)),
             labels=int(rng.integers(2, 9)),
@@ -224,4 +226,4 @@ def test_no_smaller_bound_is_confirmed_than_the_one_chosen():
             half = Fraction(1, 2)
             assert near_mean(found, *numbers, Fraction(bound), half) is not None
             assert near_mean(found, *numbers, Fraction(bound * (1 - 1e-6)), half) is None
-    assert seen > 50
+    assert seen > enough(50)

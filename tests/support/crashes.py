@@ -26,6 +26,8 @@ import numpy as np
 
 from leaveout.models.train.folder import REQUEST
 
+from support.depth import IS_DEEP, STRIDE, rounds
+
 __all__ = [
     "Call",
     "Kept",
@@ -41,9 +43,9 @@ __all__ = [
 Kept = dict[str, "bytes | None"]
 """What a folder holds, by path in it; None for a folder."""
 
-_MOST = 5
+_MOST = 5 if IS_DEEP else 3
 """Unsynced calls of which every subset is tried; of more, some subsets at random."""
-_TRIED = 24
+_TRIED = rounds(24)
 _ENDED = 9
 _SHORT = 100
 """Bytes that are written in one call; more of them in two."""
@@ -177,10 +179,10 @@ def ends(
     """Leave a folder as an action does that is ended, at one call after the other; give its number.
 
     Unless all are asked for, a number is left out if the folder is as it was at an earlier one, but
-    for what is within files that are being written.
+    for what is within files that are being written; only at night none is passed over.
     """
     seen: set[object] = set()
-    for number in itertools.count():
+    for number in itertools.count(0, STRIDE):
         restored(before, folder)
         if not ended_at(action, number):
             return

@@ -12,6 +12,8 @@ from leaveout.models.onnx.file import load_network
 from leaveout.models.train import parse_layers
 from leaveout.verifier.cli.train import train
 
+pytestmark = pytest.mark.usefixtures("here")
+
 app = typer.Typer(add_completion=False)
 app.command()(train)
 

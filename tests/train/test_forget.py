@@ -16,6 +16,7 @@ from leaveout.models.train.forget import forget_member, receipts_of
 from leaveout.verifier.cli import run as run_leaveout
 
 from support.crashes import contents, ends, restored
+from support.inline import trained_here
 
 FILES = {"full.onnx", "receipts.jsonl", "receipts.salt"}
 
@@ -31,7 +32,8 @@ def made(tmp_path_factory):
     )]  # fmt: skip
     (folder / "t.csv").write_text("name,x,z,ok\n" + "\n".join(cells) + "\n")
     recipe = Recipe(layers=(4,), epochs=2, batch=4, activation="silu")
-    run(folder / "t.csv", folder / "out", label="ok", identity="name", recipe=recipe, workers=1)
+    with trained_here():
+        run(folder / "t.csv", folder / "out", label="ok", identity="name", recipe=recipe, workers=1)
     network = load_network(folder / "out" / "full.onnx")
     family = load_family(folder / "out" / "family.npz", network)
     own = {name: value[0] for name, value in family.take([1]).items()}
@@ -81,6 +83,7 @@ def test_what_no_member_lacks_leaves_the_folder_as_it_was(folder, made, rows, sn
     assert contents(folder) == made[0]
 
 
+@pytest.mark.usefixtures("here")
 def test_a_network_whose_rows_leave_in_groups_counts_groups(tmp_path, capsys):
     pytest.importorskip("torch")
     rows = [f"{'abc'[i % 3]},{i / 10},{'yn'[i % 2]}" for i in range(10)]

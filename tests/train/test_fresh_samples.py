@@ -15,6 +15,8 @@ from leaveout.models.train.left_out import left_out
 
 pytest.importorskip("torch")
 
+pytestmark = pytest.mark.usefixtures("here")
+
 RECIPE = Recipe(layers=(3,), epochs=1, batch=20, seed=2)
 
 

@@ -21,6 +21,8 @@ from leaveout.verifier.cli import run
 from leaveout.verifier.evidence.exports import ml_bom, sarif
 from leaveout.verifier.report import Report
 
+pytestmark = pytest.mark.usefixtures("here")
+
 VISITS = "patient,age,ill\n" + "".join(
     f"P{at * 7 % 5},{20 + at * 13 % 60},{'yes' if at * 13 % 60 + at * 37 % 20 > 40 else 'no'}\n"
     for at in range(24)

@@ -19,6 +19,7 @@ from leaveout.models.train.blocks import Blocks, differences, write_block
 
 from support import children
 from support.crashes import contents, ends
+from support.inline import Halfway, trained_here
 
 pytest.importorskip("torch")
 
@@ -39,13 +40,13 @@ def hold(progress):
         print("there", flush=True)
         sys.stdin.readline()
 try:
-    run(data, out, recipe=Recipe(layers=(20, 20), epochs=100, batch=4), block=4, workers=2,
+    run(data, out, recipe=Recipe(layers=(20, 20), epochs=30, batch=4), block=4, workers=2,
         device="cpu", on_progress=hold)
 except LeaveoutError as error:
     print(error, file=sys.stderr)
     sys.exit(error.exit_code)
 """
-RECIPE = Recipe(layers=(20, 20), epochs=100, batch=4)
+RECIPE = Recipe(layers=(20, 20), epochs=30, batch=4)
 SHORT = Recipe(layers=(9, 5), epochs=3, batch=8)
 
 
@@ -143,6 +144,14 @@ def within_a_block(progress):
     return progress.work > progress.finished
 
 
+@pytest.fixture
+def halfway():
+    """Train in this process, which says of each block when it is half done."""
+    with trained_here(Halfway):
+        yield
+
+
+@pytest.mark.usefixtures("halfway")
 def test_ctrl_c_within_the_first_block_says_that_nothing_is_kept_and_leaves_nothing(
     blobs, tmp_path, snapshot
 ):
@@ -159,6 +168,7 @@ def test_ctrl_c_within_the_first_block_says_that_nothing_is_kept_and_leaves_noth
     assert run(blobs, out, recipe=SHORT, device="cpu", workers=1).members == 61
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("before", [False, True])
 def test_ctrl_c_when_the_family_is_complete_says_so(blobs, tmp_path, monkeypatch, before, snapshot):
     out = tmp_path / "out"
@@ -260,6 +270,7 @@ def test_a_disk_that_is_full_before_anything_is_trained_leaves_no_folder(
 
 
 @linux
+@pytest.mark.usefixtures("here")
 def test_wherever_it_is_ended_the_networks_are_of_one_run(blobs, tmp_path, monkeypatch):
     out, place = tmp_path / "out", tmp_path / "place"
     run(blobs, out, recipe=SHORT, device="cpu", members=3)

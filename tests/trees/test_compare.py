@@ -32,6 +32,7 @@ from leaveout.verifier import compare as comparing
 from leaveout.verifier.cli.app import app
 from leaveout.verifier.compare import compare, read_box
 
+from support.depth import rounds
 from support.onnx_trees import one_question, run
 from support.small_trees import FLAWS, all_cells, exact_gap, random_ensemble, spoil
 from tree_inputs import hard_inputs
@@ -136,7 +137,7 @@ def test_a_bound_holds_where_pairs_of_trees_have_no_room(monkeypatch):
     monkeypatch.setattr(comparing, "replay", lambda *given: None)
     monkeypatch.setattr(tree_comparison, "_MOST_NODES", 0)
     monkeypatch.setattr(tree_comparison, "_ROOM", 1)
-    for seed in range(60):
+    for seed in range(rounds(60)):
         rng = np.random.default_rng(seed)
         one, other = (random_ensemble(rng, trees=3, depth=3) for _ in range(2))
         tolerance = None if seed % 2 else 1.0

@@ -15,6 +15,7 @@ from leaveout.models.trees.files import write_trees
 from leaveout.models.trees.reading import of_model, read_trees
 
 from support.damage import refusal_of
+from support.depth import rounds
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +123,7 @@ def test_damaged_archives_are_refused(tmp_path, ensemble):
     write_trees(ensemble, path)
     data = path.read_bytes()
     rng = np.random.default_rng(0)
-    for _ in range(60):
+    for _ in range(rounds(60)):
         at = int(rng.integers(0, len(data)))
         assert refusal_of(path, data[:at])
         refusal_of(path, data[:at] + bytes([rng.integers(0, 256)]) + data[at + 1 :])

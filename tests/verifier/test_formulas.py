@@ -32,6 +32,7 @@ from leaveout.verifier.points.decide import in_words
 
 from support import networks
 from support.children import HANGS
+from support.depth import rounds
 
 SAMPLES = 40_000
 
@@ -328,7 +329,7 @@ def test_cases_say_what_the_claims_say():
         "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
         ">=": lambda a, b: a >= b, "==": lambda a, b: a == b, "!=": lambda a, b: a != b,
     }  # fmt: skip
-    for _ in range(60):
+    for _ in range(rounds(60)):
         lins = [
             Lin(
                 {p: Fraction(c) for p in places if (c := int(rng.integers(-1, 2)))},

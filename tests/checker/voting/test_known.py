@@ -20,6 +20,7 @@ from attacks.certificate_content import Content
 from attacks.kind import generator
 from attacks.known_truth import Known
 from attacks.known_votes import KnownVotes, ends_of, write_case
+from support.depth import enough, rounds
 from support.kernel_trees import no_more_lost
 from support.votes import random_ballots
 
@@ -93,7 +94,7 @@ def accepts(content, folder):
 
 def test_what_is_false_is_rejected_whatever_its_proof(tmp_path):
     kind, false_ones, kinds = KnownVotes(), 0, set()
-    for number in range(90):
+    for number in range(rounds(90)):
         rng = generator(5, "known", number)
         case = kind.make(rng)
         write_case(case, tmp_path)
@@ -115,7 +116,7 @@ def test_what_is_false_is_rejected_whatever_its_proof(tmp_path):
             assert not accepts(false, tmp_path), (case, low, high, relation)
             false_ones += 1
             kinds.add((case["kind"], case["threat"] == (case["against"] or "edits")))
-    assert false_ones > 60
+    assert false_ones > enough(60)
     assert len(kinds) >= 5
 
 

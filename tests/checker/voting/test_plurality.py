@@ -9,6 +9,7 @@ import numpy as np
 from leaveout.kernel.counting import FAR, counts_of
 from leaveout.kernel.schemes import answers_of, label_radii, threshold_radii
 
+from support.depth import enough, rounds
 from support.votes import random_ballots
 
 
@@ -18,7 +19,7 @@ def answered(ballot, labels):
 
 def test_answers_are_counted_and_ties_go_to_the_smaller_label():
     rng = np.random.default_rng(0)
-    for _ in range(200):
+    for _ in range(rounds(200)):
         parts, labels = int(rng.integers(2, 9)), int(rng.integers(2, 5))
         votes, _ = random_ballots(rng, 5, parts, labels)
         found = answers_of(counts_of(votes, labels))
@@ -27,7 +28,7 @@ def test_answers_are_counted_and_ties_go_to_the_smaller_label():
 
 def test_radii_are_those_of_every_attack():
     rng = np.random.default_rng(1)
-    for _ in range(150):
+    for _ in range(rounds(150)):
         parts, labels = int(rng.integers(2, 7)), int(rng.integers(2, 5))
         votes, _ = random_ballots(rng, 3, parts, labels)
         found = label_radii(votes, labels).min(axis=1)
@@ -49,7 +50,7 @@ def least_changed(row, labels):
 def test_thresholds_are_spent_in_every_way():
     rng = np.random.default_rng(2)
     never = 0
-    for _ in range(150):
+    for _ in range(rounds(150)):
         parts, labels = int(rng.integers(2, 6)), int(rng.integers(2, 4))
         votes, _ = random_ballots(rng, 4, parts, labels)
         thresholds = rng.integers(1, 6, (4, parts, labels)).astype(np.int32)
@@ -64,4 +65,4 @@ def test_thresholds_are_spent_in_every_way():
                     least = min(least, int(spent.sum()))
             assert radius == least - 1
             never += radius == FAR
-    assert never > 10
+    assert never > enough(10)

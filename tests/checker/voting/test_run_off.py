@@ -72,7 +72,7 @@ def least_edits(ballots, labels):
 
 def test_winners_and_radii_are_those_of_every_attack():
     rng = np.random.default_rng(0)
-    for _ in range(120):
+    for _ in range(rounds(120)):
         labels = int(rng.integers(2, 5))
         parts = int(rng.integers(2, 6 if labels < 4 else 5))
         votes, _ = random_ballots(rng, 2, parts, labels)
@@ -89,7 +89,7 @@ def test_winners_and_radii_are_those_of_every_attack():
 
 def test_more_edits_change_what_fewer_do():
     rng = np.random.default_rng(1)
-    for _ in range(60):
+    for _ in range(rounds(60)):
         parts, labels = int(rng.integers(2, 40)), int(rng.integers(2, 7))
         votes, _ = random_ballots(rng, 20, parts, labels)
         scores = scored(rng, votes, labels, ties=bool(rng.integers(2)))

@@ -12,6 +12,8 @@ from sklearn.svm import LinearSVC
 import leaveout
 from leaveout.errors import TrainingError
 
+pytestmark = pytest.mark.usefixtures("here")
+
 pd = pytest.importorskip("pandas")
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({"doses": RNG.choice([0, 4], 40), "age": RNG.normal(50, 10, 40)})

@@ -350,6 +350,7 @@ def test_a_module_that_decides_by_the_data_late(tmp_path, torch):
     )
 
 
+@pytest.mark.usefixtures("here")
 def test_cures_are_arguments_of_python_and_not_options(tmp_path):
     pandas = pytest.importorskip("pandas")
     ages = np.arange(24.0)
@@ -367,6 +368,7 @@ def test_cures_are_arguments_of_python_and_not_options(tmp_path):
         )
 
 
+@pytest.mark.usefixtures("here")
 def test_words_that_fit_cannot_read_have_a_cure(tmp_path):
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"ward": ["a", "b"] * 6, "age": np.arange(12.0)})
