@@ -109,12 +109,12 @@ def test_a_share_stands_beside_measured_ones(made, free, words):
 
 
 def test_the_measured_shares_are_those_of_the_documentation():
-    results, privacy, hinges = (
-        (DOCS / f"{name}.md").read_text() for name in ("results", "privacy", "hinges")
+    readme, privacy, hinges = (
+        (DOCS / f"{name}.md").read_text() for name in ("../README", "privacy", "hinges")
     )
     (_, _, decided, left), *networks, own, adult = MEASURED
-    assert f"Of the 569 patients' answers {569 - left} lie above" in results
-    assert f"{left - decided} below it" in results
+    assert f"{569 - left} answers lie above the proved bounds" in readme
+    assert f"{left - decided} below them where all members agree" in readme
     for _, count, some, bound in networks:
         assert f"{bound}, {some} of {count:,}" in privacy
     assert f"{own[1] - own[2]}, proved over 569 models" in hinges
