@@ -144,7 +144,9 @@ def _join_inputs(model: onnx.ModelProto) -> Iterator[str]:
     ):
         return
     taken = {name for node in model.graph.node for name in (*node.input, *node.output)} | stored
-    joined = next(name for name in ("x" * n for n in count(1)) if name not in taken)
+    # Nothing may have its name, nor one of those derived from it; an input may be read by no node.
+    first = {name.partition("/")[0] for name in (*taken, *(item.name for item in inputs))}
+    joined = next(name for name in ("x" * n for n in count(1)) if name not in first)
     start, said, made, constants = 0, [], [], []
     for item, (_, *shape) in zip(inputs, sizes, strict=True):
         width = math.prod(n or 0 for n in shape)

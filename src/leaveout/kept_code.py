@@ -34,6 +34,8 @@ _config: Any = config
 _result: Any = compiler.CompileResult
 _dumps: Any = serialize.dumps
 
+_NAMED = "NUMBA_CACHE_DIR"
+
 DAYS = 90
 """Files that no run has used for so many days are removed."""
 
@@ -47,20 +49,32 @@ _EXACT = (bool, int, float, complex, str, bytes, type(None), type(...), np.gener
 
 
 def cache_folder() -> Path:
-    """Return the folder for compiled code, which may not exist."""
-    if _config.CACHE_DIR:
-        return Path(_config.CACHE_DIR) / "leaveout"
+    """Return the folder for compiled code, which may not exist; none is used that is relative.
+
+    Numba also reads NUMBA_CACHE_DIR from a file of the working folder, which others may have
+    written: only the environment counts here.
+    """
+    named = os.environ.get(_NAMED, "")
+    if named:
+        return Path(named) / "leaveout"
     named = os.environ.get("XDG_CACHE_HOME", "")
     # A relative path is ignored, as the XDG specification demands.
-    root = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
-    return root / "leaveout"
+    if Path(named).is_absolute():
+        return Path(named) / "leaveout"
+    home = Path("~")
+    # Who has no home folder keeps nothing.
+    with contextlib.suppress(RuntimeError):
+        home = home.expanduser()
+    return home / ".cache" / "leaveout"
 
 
 def why_not_kept() -> str | None:
     """Return why code cannot be kept, or None; make the folder if there is none."""
     folder = cache_folder()
+    if not folder.is_absolute():
+        return f"{folder} is not an absolute path"
     try:
-        folder.mkdir(mode=0o755 if _config.CACHE_DIR else 0o700, parents=True, exist_ok=True)
+        folder.mkdir(mode=0o755 if os.environ.get(_NAMED) else 0o700, parents=True, exist_ok=True)
         if not _is_safe(folder.lstat(), stat.S_ISDIR):
             return f"others can write {folder}"
     except OSError as error:
@@ -102,7 +116,10 @@ class KeptCode(_Cache):
         """See numba."""
         target_context.refresh()
         path, key = self._place(sig, target_context.codegen())
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+        if not path.is_absolute():
+            return None
+        # What cannot be read is compiled again.
+        with contextlib.suppress(OSError):
             if not _is_safe(path.parent.lstat(), stat.S_ISDIR):
                 return None
             with path.open("rb") as stream:
@@ -132,7 +149,7 @@ class KeptCode(_Cache):
                 Path(name).replace(path)
             finally:
                 Path(name).unlink(missing_ok=True)
-        _forget_unused(path.parent)
+            _forget_unused(path.parent)
 
     def _place(self, sig: Any, codegen: Any) -> tuple[Path, bytes]:
         """Return the file of an overload, and the digest of what it depends on."""

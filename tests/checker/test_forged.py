@@ -176,6 +176,18 @@ def test_a_tree_that_covers_less_is_rejected(folder, name, values, why):
     assert any(part in outcome(folder, content) for part in why.split("|"))
 
 
+@pytest.mark.parametrize("parent", [2, 7])
+def test_parts_of_a_node_that_comes_later_are_rejected(folder, parent):
+    content = hollow(folder, box_of([0, 0], [1, 1]), apart=True)
+    short = {f"tree0.{name}" for name in ("ident", "claim")}
+    content.arrays = {key: each for key, each in content.arrays.items() if key not in short}
+    content.manifest["format"] = 3
+    content.arrays["tree0.parent"] = np.array([-1, 0, parent])
+    # The second part is what others leave of its parent's members.
+    content.arrays |= {"tree0.members": np.arange(4) % 3, "tree0.offsets": np.array([0, 3, 4, 4])}
+    assert "come after its parent" in outcome(folder, content)
+
+
 @pytest.mark.parametrize("path", ["../other/full.onnx", "/etc/passwd", "inner/../../full.onnx"])
 def test_a_certificate_opens_nothing_outside_its_folder(folder, path, snapshot):
     content = hollow(folder, box_of([0, 0], [1, 1]))

@@ -296,6 +296,31 @@ def test_several_inputs_are_the_columns_of_one_in_the_order_of_the_file(batch, l
     assert np.allclose(network.stack.scores(points.astype(float))[0], expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("unread", [False, True])
+@pytest.mark.parametrize("names", [("x", "age"), ("age", "x/age/row"), ("xx/a", "x")])
+def test_inputs_may_have_any_names(names, unread, load):
+    one, other = names
+    image = helper.make_tensor_value_info(one, TensorProto.FLOAT, ("n", 2, 1))
+    row = helper.make_tensor_value_info(other, TensorProto.FLOAT, ("n", 2))
+    read = [helper.make_node("Flatten", [one], ["flat"])]
+    # An input may be read by no node.
+    last = helper.make_node("MatMul", ["flat" if unread else "sum", "W"], ["y"])
+    read += [last] if unread else [helper.make_node("Add", ["flat", other], ["sum"]), last]
+    weights = np.array([[1, 2], [3, -4]], F32)
+    graph = helper.make_graph(
+        read,
+        "names",
+        [image, row],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ("n", 2))],
+        [numpy_helper.from_array(weights, "W")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    points = np.random.default_rng(0).normal(size=(20, 4)).astype(F32)
+    running = onnxruntime.InferenceSession(model.SerializeToString())
+    given = {one: points[:, :2].reshape(-1, 2, 1), other: points[:, 2:]}
+    assert np.allclose(load(model).runner().scores(points), running.run(None, given)[0], atol=1e-6)
+
+
 @pytest.mark.parametrize("model", [_several(("age", TensorProto.INT64)), _several(batch=4)])
 def test_inputs_that_cannot_be_columns_are_refused_in_one_line(model, load, snapshot):
     with pytest.raises(ModelError) as refusal:

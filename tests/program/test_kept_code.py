@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-import leaveout.kept_code as kept_code
 from leaveout.compiling import kernel, subroutine, watch_compiling
 from leaveout.handles import Handle
 from leaveout.kept_code import DAYS, cache_folder, digest, why_not_kept
@@ -41,7 +40,6 @@ with watch_compiling() as found:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """Return an empty folder for compiled code, of this process and of those it starts."""
-    monkeypatch.setattr(kept_code._config, "CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     return tmp_path / "leaveout"
 
@@ -218,6 +216,47 @@ def test_damaged_files_are_compiled_anew(folder, damage):
     assert functions_compiled() == 0
 
 
+@pytest.mark.parametrize("place", ["folder", "loop"])
+def test_what_cannot_be_read_is_compiled_anew(folder, place):
+    path = keep()
+    path.unlink()
+    path.mkdir() if place == "folder" else path.symlink_to(path.name)
+    assert functions_compiled() == 1
+
+
+@pytest.mark.parametrize(
+    "named", [{"NUMBA_CACHE_DIR": "here"}, {"HOME": "here"}, {"HOME": None}], ids=str
+)
+def test_nothing_is_kept_in_a_folder_that_is_relative(named, tmp_path, monkeypatch):
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    if os.name == "posix":
+        # A user without a name, as in a container.
+        monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    for name, value in named.items():
+        monkeypatch.setenv(name, value) if value else monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    assert "absolute" in (why_not_kept() or "")
+    assert [functions_compiled(), functions_compiled()] == [1, 1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_of_the_working_folder_does_not_say_where_code_is_read(tmp_path, monkeypatch):
+    pytest.importorskip("yaml")
+    # Numba reads this file at import.
+    (tmp_path / ".numba_config.yaml").write_text(f"cache_dir: {tmp_path / 'theirs'}\n")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    code = (
+        "from leaveout.kept_code import cache_folder, _config; "
+        "print(cache_folder(), _config.CACHE_DIR)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == [str(tmp_path / "own" / "leaveout"), str(tmp_path / "theirs")]
+
+
 def test_what_no_run_has_used_for_long_is_removed(folder):
     path = keep()
     old = folder / "old.code"
@@ -233,7 +272,7 @@ def test_what_no_run_has_used_for_long_is_removed(folder):
 
 
 def test_the_folder_is_the_users_own(monkeypatch, tmp_path):
-    monkeypatch.setattr(kept_code._config, "CACHE_DIR", "")
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder() == tmp_path / "leaveout"
     assert why_not_kept() is None

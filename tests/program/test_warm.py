@@ -12,7 +12,6 @@ import pytest
 from numba import njit
 from numba.core.registry import CPUDispatcher
 
-import leaveout.kept_code as kept_code
 import leaveout.verifier.run as run
 import leaveout.verifier.warm_up as warming
 from leaveout.bab.votes import member_weights
@@ -66,7 +65,7 @@ def test_compiling_is_said_once_and_its_seconds_are_told(monkeypatch):
 
 
 def test_where_nothing_can_be_kept_that_is_said_and_all_works(monkeypatch, tmp_path):
-    monkeypatch.setattr(kept_code._config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     (tmp_path / "leaveout").mkdir()
     (tmp_path / "leaveout").chmod(0o777)
     monkeypatch.setattr(warming, "KERNELS", {"one": fresh()})

@@ -322,3 +322,17 @@ def test_a_script_without_a_main_guard_can_verify(tmp_path):
     )
     done = children.run([sys.executable, script])
     assert done.stdout.strip() == "['proved', 'proved']", done.stderr
+
+
+def test_the_demo_prints_what_a_shell_can_run(tmp_path):
+    done = run(tmp_path, "demo", "my demo")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "cd 'my demo'")
+    assert (tmp_path / "my demo" / "breast_cancer.spec").exists()
+
+
+def test_a_demo_with_too_long_a_name_is_refused_in_one_line(tmp_path):
+    done = run(tmp_path, "demo", "a" * 300)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("cannot write: File name too long")
+    assert not list(tmp_path.iterdir())

@@ -114,9 +114,12 @@ def _expand(part: TreePart, members: int) -> TreePart:
         raise Rejected("the sets of members are invalid")
     if not part.short:
         return part
+    late = np.flatnonzero(part.parent >= np.arange(len(part)))
+    if len(late):
+        raise Rejected(f"node {int(part.ident[late[0]])} does not come after its parent")
     group = part.group.copy()
     for i in np.flatnonzero(group < 0):
-        if 0 <= part.parent[i] < i:
+        if part.parent[i] >= 0:
             group[i] = group[part.parent[i]]
     order = np.argsort(part.parent, kind="stable")
     order = order[np.searchsorted(part.parent[order], 0) :]

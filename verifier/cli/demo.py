@@ -24,13 +24,15 @@ def demo(
 
     Exit status: 0 done, 2 the folder exists or cannot be written.
     """
+    import shlex
     import shutil
 
     from leaveout.errors import LeaveoutError
     from leaveout.files import partial_folder, put_folder, refuse_unwritten
 
-    if folder.exists():
-        raise LeaveoutError(f"{folder}: exists already; name a new folder")
+    with refuse_unwritten(LeaveoutError, folder):
+        if folder.exists():
+            raise LeaveoutError(f"{folder}: exists already; name a new folder")
     with (
         refuse_unwritten(LeaveoutError, folder),
         as_file(files("leaveout") / "example") as example,
@@ -41,7 +43,7 @@ def demo(
         shutil.copytree(example / "family", partial / "family")
         put_folder(partial, folder)
     sys.stdout.write(
-        f"cd {folder}\n"
+        f"cd {shlex.quote(str(folder))}\n"
         "leaveout verify breast_cancer.spec --json result.json\n"
         "leaveout report result.json --data patients.csv -o report.html\n"
         "leaveout linear train patients.csv --label diagnosis -o logistic\n"
