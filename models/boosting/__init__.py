@@ -43,8 +43,8 @@ def _trees(fit: Any, X: Any, y: Any, options: dict[str, Any]) -> TreesReport:
     other = [name for name in options if name not in known]
     if other:
         raise TrainingError(
-            f"{other[0]}=: does not apply to trees; drop it, and pass numbers without gaps, or "
-            "train with leaveout trees train"
+            f"{other[0]}=: does not apply to trees; drop it, and pass numbers, with words "
+            "encoded and NaN where a value is missing, or train with leaveout trees train"
         )
     try:
         return training.leave_one_out(fit, X, y, **options)

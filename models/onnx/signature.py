@@ -86,11 +86,14 @@ def only_input(
     # the file's values.
     inputs = [item for item in model.graph.input if item.name not in values]
     if len(inputs) != 1:
-        names = ", ".join(repr(item.name) for item in inputs)
+        kind = onnx.TensorProto.DataType.Name
+        kinds = [(item.name, kind(item.type.tensor_type.elem_type).lower()) for item in inputs]
+        other = [f"{name!r} is {own}" for name, own in kinds if own != "float"]
+        names = ", ".join(repr(name) for name, _ in kinds)
         raise ModelError(
             f"{where}: the model has {len(inputs)} inputs ({names}); several are read as "
-            "the columns of one if each is float32 of shape [batch, ...], any batch or 1: export "
-            "them so, or join them before exporting"
+            "the columns of one if each is float32 of shape [batch, ...], any batch or 1"
+            f"{f' ({other[0]})' if other else ''}: export them so, with words encoded before"
         )
     item = inputs[0]
     if item.type.tensor_type.elem_type != onnx.TensorProto.FLOAT:

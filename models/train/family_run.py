@@ -18,7 +18,7 @@ from leaveout.models.family import FAMILY
 from leaveout.models.quality import Quality
 from leaveout.models.train.architecture import unflatten_parameters
 from leaveout.models.train.blocks import Blocks
-from leaveout.models.train.encoding import CategoryColumn
+from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 from leaveout.models.train.export import NETWORK, SPEC, write_family
 from leaveout.models.train.job import PARTIAL, Job, finished_networks, is_complete
 from leaveout.models.train.pool import Block, Failed, Noted, OpenPool, Step, Trained
@@ -32,7 +32,7 @@ _SAMPLE = 3000
 _MANY_WORDS = 500
 """A column with more words is noted before training: each becomes a feature."""
 _CLOSE = 10
-"""Over more features, bounds of a family seldom close in minutes; see ``docs/results.md``."""
+"""Over more numbers, bounds of a family seldom close in minutes; see ``docs/results.md``."""
 
 _UNITS = (("years", 365.25 * 86400), ("days", 86400), ("hours", 3600), ("minutes", 60))
 _SIZES = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6))
@@ -50,10 +50,14 @@ def opening_notes(job: Job, missing: int) -> str:
             for column in job.data.encoding.columns
             if isinstance(column, CategoryColumn) and len(column.categories) > _MANY_WORDS
         ]
-    features = job.data.X.shape[1]
-    if job.removed.size and features > _CLOSE:
+    encoding = job.data.encoding
+    # Words hardly count: a search goes through their values.
+    columns = job.data.X.shape[1]
+    if encoding is not None:
+        columns = sum(isinstance(each, NumberColumn) for each in encoding.columns)
+    if job.removed.size and columns > _CLOSE:
         said.append(
-            f"with {features:,} features, bounds over all inputs seldom close within minutes: "
+            f"with {columns:,} numbers, bounds over all inputs seldom close within minutes: "
             "expect an upper bound well above the lower one, or use fewer features (--drop) or a "
             "forest ('leaveout forest train --share 0.1')"
         )

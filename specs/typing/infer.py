@@ -29,7 +29,18 @@ from leaveout.specs.text.expressions import (
     Text,
     constant,
 )
-from leaveout.specs.types import BOOLEAN, FAMILY, LABEL, LIST, NUMBER, TABLE, TEXT, WORD, Type
+from leaveout.specs.types import (
+    BOOLEAN,
+    FAMILY,
+    LABEL,
+    LIST,
+    NUMBER,
+    POINT,
+    TABLE,
+    TEXT,
+    WORD,
+    Type,
+)
 
 BRIEF = 50
 _NOT_FINITE = frozenset({"nan", "inf", "infinity"})
@@ -230,6 +241,8 @@ class Inference:
         makers = [each for each in self.functions.values() if {*each.every_result} & {*expected}]
         if kind.each in expected:
             cure = f"use each element of it: forall v in {brief(argument)}: ..."
+        elif kind is LIST and POINT in expected:
+            cure = f"make it a point: forall x in around({brief(argument)}, 0): ..."
         elif NUMBER not in expected and makers:
             cure = f"for example, {human}: {makers[0].example}"
         return Slip(argument.at, wrong, cure)
