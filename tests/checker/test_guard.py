@@ -18,11 +18,12 @@ from leaveout.verifier.guard.access import load_bounds, save_bounds
 from support import networks
 from support.certificates import Content
 from support.children import HANGS
+from support.depth import rounds
 from support.guards import make_folder
 
 CLAIM = 'let A = access("served")\nguarantee private: idp(A, epsilon = 0.2)\n'
 SERVED = ("full.onnx", "family.npz", "bounds.npz")
-FORGERIES = 240
+FORGERIES = rounds(240)
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +164,7 @@ def _mutated(rng, arrays, name):
     arrays[name] = array
 
 
-def test_two_hundred_forged_proofs_of_bounds_too_low_are_rejected(copied):
+def test_forged_proofs_of_bounds_too_low_are_rejected(copied):
     """A known leak is above a bound, so that whatever the trees hold must be rejected."""
     served, folder, content = copied
     side = np.linspace(0, 1, 40, dtype=np.float32)

@@ -21,7 +21,7 @@ from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import run
 
 from support.certificates import Content
-from support.depth import rounds
+from support.depth import IS_DEEP, rounds
 from support.point_claims import KINDS, random_asked
 from support.points import worst_of, write_asked, write_kind
 from support.snapshots import passages
@@ -32,7 +32,7 @@ WRITTEN = Path(__file__).parent / "written"
 @pytest.mark.parametrize("kind", KINDS)
 def test_certificates_are_accepted_and_true(tmp_path, kind):
     splits: set[int] = set()
-    for seed in range(6):
+    for seed in range(6 if IS_DEEP else 3):
         path = write_kind(tmp_path / str(seed), kind, seed)
         (found,) = check(path)
         content = Content.of(path)
@@ -43,7 +43,7 @@ def test_certificates_are_accepted_and_true(tmp_path, kind):
         splits |= set(content.arrays["tree0.kind"].tolist())
         lines = list(found.subject.lines())
         assert "n.onnx" in "".join(lines) and len(lines) > 2
-    assert splits > {0}
+    assert splits > {0} or not IS_DEEP
 
 
 @settings(max_examples=rounds(40), deadline=None)

@@ -14,6 +14,7 @@ from leaveout.models import save_family_file
 
 from support import children
 from support.cases import slow_question
+from support.depth import IS_DEEP
 
 SPEC = """\
 let N = network("full.onnx")
@@ -72,7 +73,7 @@ def test_a_program_killed_again_and_again_gives_the_same_answer(tmp_path, worker
     truth = _results(_verify(tmp_path))
     file = tmp_path / "run.checkpoint"
     arguments = ("--resume", file.name, "--workers", workers)
-    for _ in range(3):
+    for _ in range(3 if IS_DEEP else 1):
         before = _written(file)
         process = _verify(tmp_path, *arguments)
         _wait_for_a_checkpoint(process, file, before)
@@ -84,7 +85,8 @@ def test_a_program_killed_again_and_again_gives_the_same_answer(tmp_path, worker
         room = 0.01 * max(one["upper"], two["upper"]) + 1e-9
         assert abs(one["upper"] - two["upper"]) <= room
         assert abs(one["lower"] - two["lower"]) <= room
-        assert three == two
+        for name in ("verdict", "lower", "upper"):
+            assert three[name] == two[name]
 
 
 def test_bad_checkpoints_exit_with_2_in_one_line(tmp_path):

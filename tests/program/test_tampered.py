@@ -32,12 +32,13 @@ from leaveout.verifier.guard import Guard
 
 from support import children, networks
 from support.cases import slow_question
+from support.depth import rounds
 from support.files import write_question
 from support.guarded_forests import forest_folder
 from support.guards import make_folder
 from support.samples import write_sample
 
-TIMES = int(os.environ.get("LEAVEOUT_TAMPERINGS", "24"))
+TIMES = int(os.environ.get("LEAVEOUT_TAMPERINGS", rounds(24)))
 """Changes of each kind; more take longer and look further."""
 KEPT = 3
 """Of so many the wordings are kept."""

@@ -54,7 +54,7 @@ def test_every_answer_is_that_of_all_cells(monkeypatch, batch):
     monkeypatch.setattr(comparing, "_read", lambda each: each)
     monkeypatch.setattr(comparing, "replay", lambda *given: None)
     unknown = 0
-    for seed in range(100 * batch, 100 * batch + 100):
+    for seed in range(100 * batch, 100 * batch + rounds(100)):
         rng = np.random.default_rng(seed)
         scores, flaw = int(rng.choice((1, 1, 2, 3))), str(rng.choice(FLAWS))
         labels = ("a", "b", "c")[: max(2, scores)] if rng.random() < 0.5 else ()
@@ -89,7 +89,7 @@ def test_every_answer_is_that_of_all_cells(monkeypatch, batch):
 def test_a_tolerance_that_is_the_largest_difference_is_decided(monkeypatch, batch):
     monkeypatch.setattr(comparing, "_read", lambda each: each)
     monkeypatch.setattr(comparing, "replay", lambda *given: None)
-    for seed in range(25 * batch, 25 * batch + 25):
+    for seed in range(25 * batch, 25 * batch + rounds(25)):
         rng = np.random.default_rng(seed)
         one = random_ensemble(rng, trees=int(rng.integers(1, 4)), depth=2)
         one = replace(one, ordered=True, single=bool(rng.integers(2)))

@@ -15,6 +15,7 @@ import pytest
 from onnx import helper
 
 from leaveout.models import load_family_file
+from leaveout.verifier.cli import run as run_here
 
 from support import children, networks
 from support.files import BOUND, write_question
@@ -22,6 +23,19 @@ from support.files import BOUND, write_question
 
 def run(folder: Path, *arguments: str, **options) -> subprocess.CompletedProcess[str]:
     return children.run([sys.executable, "-m", "leaveout", *arguments], cwd=folder, **options)
+
+
+@pytest.fixture
+def answered(tmp_path, monkeypatch, capsys):
+    """Return what runs the program in this process: nothing that these tests ask takes its own."""
+
+    def call(*arguments: str) -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(tmp_path)
+        status = run_here([*arguments])
+        said = capsys.readouterr()
+        return subprocess.CompletedProcess(arguments, status, said.out, said.err)
+
+    return call
 
 
 def test_all_proved_is_0_and_the_table_says_what_was_proved(tmp_path, snapshot):
@@ -37,10 +51,10 @@ def test_all_proved_is_0_and_the_table_says_what_was_proved(tmp_path, snapshot):
     assert [result["verdict"] for result in results] == ["proved", "proved"]
 
 
-def test_something_refuted_is_1(tmp_path):
+def test_something_refuted_is_1(answered, tmp_path):
     claim = "forall x in X, M in F: confidence(N, x) > 0.1 => label(M, x) == label(N, x)"
     write_question(tmp_path, text=BOUND + f"guarantee g: {claim}\n")
-    done = run(tmp_path, "verify", "test.spec", "--workers", "1", "--json", "-")
+    done = answered("verify", "test.spec", "--workers", "1", "--json", "-")
     assert done.returncode == 1, done.stderr
     last = json.loads(done.stdout)["results"][-1]
     assert (last["name"], last["verdict"]) == ("g", "refuted")
@@ -186,23 +200,23 @@ BAD_INPUT = {
 @pytest.mark.parametrize(
     "target", ["test.spec", "full.onnx", "family.npz", "link", ".", "package.json"]
 )
-def test_results_never_overwrite_anything_but_results(tmp_path, target):
+def test_results_never_overwrite_anything_but_results(answered, tmp_path, target):
     write_question(tmp_path)
     (tmp_path / "link").symlink_to("test.spec")
     (tmp_path / "package.json").write_text('{"name": "mine"}')
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
-    done = run(tmp_path, "verify", "test.spec", "--json", target)
+    done = answered("verify", "test.spec", "--json", target)
     assert done.returncode == 2
     assert "--json" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
-def test_results_are_written_through_a_link_and_over_earlier_results(tmp_path):
+def test_results_are_written_through_a_link_and_over_earlier_results(answered, tmp_path):
     write_question(tmp_path)
     (tmp_path / "real.json").write_text('{"leaveout": "0", "results": []}')
     (tmp_path / "link.json").symlink_to("real.json")
-    done = run(tmp_path, "verify", "test.spec", "--workers", "1", "--json", "link.json")
+    done = answered("verify", "test.spec", "--workers", "1", "--json", "link.json")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "link.json").is_symlink()
     assert len(json.loads((tmp_path / "real.json").read_text())["results"]) == 2
@@ -213,8 +227,8 @@ def test_results_are_written_through_a_link_and_over_earlier_results(tmp_path):
     "arguments",
     [["verify"], ["verify", "a.spec", "--tme", "3"], ["vrify"], ["verify", "--time", "x"]],
 )
-def test_wrong_usage_is_one_line_and_exit_2(tmp_path, arguments):
-    done = run(tmp_path, *arguments)
+def test_wrong_usage_is_one_line_and_exit_2(answered, arguments):
+    done = answered(*arguments)
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("leaveout: ")
@@ -222,12 +236,12 @@ def test_wrong_usage_is_one_line_and_exit_2(tmp_path, arguments):
 
 
 @pytest.mark.parametrize("case", BAD_INPUT)
-def test_bad_input_is_one_clear_message_exit_2_and_writes_nothing(tmp_path, case):
+def test_bad_input_is_one_clear_message_exit_2_and_writes_nothing(answered, tmp_path, case):
     change, options, message = BAD_INPUT[case]
     change(tmp_path)
     before = {file: file.read_bytes() for file in tmp_path.iterdir()}
     options = options or ["--json", "r.json"]
-    done = run(tmp_path, "verify", "test.spec", *options)
+    done = answered("verify", "test.spec", *options)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -282,20 +296,20 @@ def test_solvers_lists_what_is_installed(tmp_path):
     assert "MIT" in done.stdout
 
 
-def test_functions_are_listed_and_described(tmp_path, snapshot):
-    listed = run(tmp_path, "functions")
+def test_functions_are_listed_and_described(answered, snapshot):
+    listed = answered("functions")
     assert listed.returncode == 0
     assert (
         "label(network: Network | Forest | Linear | Trees, point: Point) -> Label\n    "
         in listed.stdout
     )
     assert listed.stdout == snapshot
-    described = run(tmp_path, "functions", "radius", "box")
+    described = answered("functions", "radius", "box")
     assert described.stdout.startswith("### `radius`\n\n```\nradius(votes: ")
     assert "\n\n### `box`\n" in described.stdout
-    coloured = json.loads(run(tmp_path, "functions", "--grammar").stdout)
+    coloured = json.loads(answered("functions", "--grammar").stdout)
     assert any("|answered_right|" in each.get("match", "") for each in coloured["patterns"])
-    wrong = run(tmp_path, "functions", "confidnce")
+    wrong = answered("functions", "confidnce")
     assert wrong.returncode == 2
     assert wrong.stderr == snapshot
 

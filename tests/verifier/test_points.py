@@ -28,6 +28,7 @@ from leaveout.verifier.run import verify
 
 from support import children, networks
 from support.cases import dividing, family_of
+from support.depth import IS_DEEP
 from support.files import BOUND, write_question
 
 HEAD = BOUND[: BOUND.index("find")]
@@ -44,7 +45,21 @@ CLAIMS = {
     "twice": "guarantee g: forall x in X, y in X, M in F: "
     "abs(score(M, x, 0) - score(M, y, 0)) <= 100",
 }
+OTHERS = [{"workers": 2}, {"kernel": "torch:cpu"}, {"kernel": "numpy"}]
 WAYS = [{}, {"workers": 2}, {"kernel": "torch:cpu"}, {"executor": "ray", "workers": 2}]
+
+
+def each_way(ways):
+    """Return each claim with each way; by day each with every other one."""
+    pairs = [(claim, way) for claim in CLAIMS for way in ways]
+    chosen = pairs if IS_DEEP else [
+        (claim, way) for claim, way in pairs
+        if ([*CLAIMS].index(claim) + ways.index(way)) % 2 == 0
+    ]  # fmt: skip
+    return [
+        pytest.param(claim, way, id="-".join([*map(str, way.values()), claim]))
+        for claim, way in chosen
+    ]
 
 
 def written(folder, claim: str):
@@ -66,8 +81,7 @@ def overlap(one, two) -> bool:
     return one.lower <= two.upper and two.lower <= one.upper
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
-@pytest.mark.parametrize("given", [{"workers": 2}, {"kernel": "torch:cpu"}, {"kernel": "numpy"}])
+@pytest.mark.parametrize(("claim", "given"), each_way(OTHERS))
 def test_workers_and_kernels_answer_alike(tmp_path, claim, given, array_kernels):
     if "torch" in given.get("kernel", ""):
         pytest.importorskip("torch")
@@ -77,8 +91,7 @@ def test_workers_and_kernels_answer_alike(tmp_path, claim, given, array_kernels)
     assert two.kind == "guarantee" or (two.lower is not None and two.upper is not None)
 
 
-@pytest.mark.parametrize("claim", CLAIMS)
-@pytest.mark.parametrize("given", WAYS, ids=lambda given: "-".join(map(str, given.values())))
+@pytest.mark.parametrize(("claim", "given"), each_way(WAYS))
 def test_what_is_proved_in_any_way_is_proved_again(tmp_path, claim, given, request, array_kernels):
     if "torch:cpu" in given.values():
         pytest.importorskip("torch")
