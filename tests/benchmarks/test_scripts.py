@@ -15,7 +15,7 @@ SCRIPTS = sorted(
 SMALL = {
     "adaptive.py": ["--rows", "24", "--trials", "2", "--epochs", "1"],
     "campaign.py": ["--cases", "4", "--workers", "1", "--only", "ends", "--minutes", "1"],
-    "digits_cnn.py": ["--members", "1", "--time", "2"],
+    "digits_cnn.py": ["--members", "1", "--time", "1"],
     "exports.py": ["--seeds", "1", "--rounds", "2", "--sets", "1"],
     "forget.py": ["--cases", "6"],
     "forest_guard.py": [
@@ -38,7 +38,7 @@ SMALL = {
     "scale_training.py": ['{"hidden": [4], "rows": 64, "batch": 32, "stack": 2}'],
     "seeds.py": ["--small", "--only", "dpa,adaptive"],
     "smooth_errors.py": ["--stride", "3000017", "--only", "Tanh", "--alone"],
-    "smooth_families.py": ["--members", "2", "--time", "5", "--only", "tanh", "--check"],
+    "smooth_families.py": ["--members", "2", "--time", "2", "--only", "tanh", "--check"],
     "smooth_pairs.py": ["--time", "1", "--only", "tanh"],
     "stable_boosting.py": ["--small"],
     "tree_claims.py": ["--trees", "5", "--depth", "3", "--rows", "1", "--time", "2"],

@@ -27,6 +27,7 @@ def files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize("page", PAGES)
 def test_the_python_of_a_page_runs(page, files, tmp_path, monkeypatch):
     if page == "docs/linear.md":

@@ -14,7 +14,6 @@ import leaveout.kernel.counting as counting
 import leaveout.verifier.certify.votes as certify
 from leaveout.kernel.numbers import Rejected
 
-from support.depth import enough, rounds
 from support.kernel_trees import no_more_lost, rejects
 from support.stakes import every_attack, forged, lost_to, random_stake, worst
 
@@ -40,7 +39,7 @@ def trees(monkeypatch):
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_search_finds_the_worst_attack(kind, few):
     rng = np.random.default_rng(7)
-    for _ in range(rounds(150)):
+    for _ in range(150):
         stake = random_stake(rng, kind)
         found = search.search(stake)
         assert found.lost == found.upper == worst(stake)
@@ -51,19 +50,19 @@ def test_all_attacks_are_tried_where_a_log_says_so(monkeypatch):
     monkeypatch.setattr(counting, "FEW", 0.0)
     log, tried = {"counts": np.array([counting.TRY_ALL])}, 0
     rng = np.random.default_rng(8)
-    for _ in range(rounds(800)):
+    for _ in range(800):
         stake = random_stake(rng)
         for upper in range(stake.count):
             if not rejects(stake, upper, log):
                 assert upper >= worst(stake)
                 tried += 1
-    assert tried > enough(30)
+    assert tried > 30
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_true_is_shown_and_nothing_else(kind, few):
     rng, less, nodes = np.random.default_rng(0), 0, 0
-    for _ in range(rounds(150)):
+    for _ in range(150):
         stake = random_stake(rng, kind)
         most = worst(stake)
         assert most <= stake.count
@@ -72,13 +71,13 @@ def test_what_is_true_is_shown_and_nothing_else(kind, few):
         less += most < stake.count
         log = search.write_tree(stake, most)
         nodes += len(log.get("counts", ()))
-    assert less > enough(20)
+    assert less > 20
     assert nodes > 10 or few == "trying"
 
 
 def test_an_attack_is_recounted():
     rng = np.random.default_rng(1)
-    for _ in range(rounds(60)):
+    for _ in range(60):
         stake = random_stake(rng)
         for chosen in every_attack(stake):
             assert len(stake.lost_points(chosen)) == lost_to(stake, chosen)
@@ -120,7 +119,7 @@ def test_a_log_is_followed_to_its_end(trees):
 
 def test_a_sum_bounds_every_attack_whatever_its_weights():
     rng, summed = np.random.default_rng(4), 0
-    for _ in range(rounds(400)):
+    for _ in range(400):
         stake = random_stake(rng)
         points = np.unique(stake.points)
         if stake.count < 2:
@@ -146,7 +145,7 @@ def test_a_sum_bounds_every_attack_whatever_its_weights():
             continue
         summed += 1
         assert worst(stake) <= shown
-    assert summed > enough(100)
+    assert summed > 100
 
 
 FAULTS = {
@@ -280,7 +279,7 @@ def test_no_fault_is_seen_without_one():
 
 def test_anything_may_be_answered_and_nothing_of_the_kernel_is_changed(trees):
     rng, asked = np.random.default_rng(6), 0
-    for _ in range(rounds(200)):
+    for _ in range(200):
         stake = random_stake(rng)
         most = worst(stake)
         if not search.write_tree(stake, most):
@@ -297,4 +296,4 @@ def test_anything_may_be_answered_and_nothing_of_the_kernel_is_changed(trees):
         for name, array in stake.arrays.items():
             np.testing.assert_array_equal(array, before[name])
         asked += 1
-    assert asked > enough(20)
+    assert asked > 20

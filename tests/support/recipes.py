@@ -28,10 +28,13 @@ def steps(heading: str) -> list[str]:
 
 
 def copied(folder: Path, *more: str) -> Path:
-    """Copy the program, and other rooms, into a folder; return where it is imported from."""
+    """Copy the program, and other rooms, into a folder; return where it is imported from.
+
+    What numba compiled comes along: it is taken for files that were not changed since.
+    """
     for room in (*ROOMS, *more):
         shutil.copytree(
-            ROOT / room, folder / room, symlinks=True, ignore=shutil.ignore_patterns("__pycache__")
+            ROOT / room, folder / room, symlinks=True, ignore=shutil.ignore_patterns("*.pyc")
         )
     return folder / "src"
 
