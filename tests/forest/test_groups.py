@@ -22,7 +22,7 @@ from leaveout.verifier.cli import run
 from leaveout.verifier.evidence.exports import sarif
 from leaveout.verifier.report import Report
 
-from support.depth import rounds
+from support.depth import IS_DEEP, rounds
 from support.forest_leaks import Asked, greatest_leaks, grouped_rows
 
 VISITS = "patient,age,ill\n" + "".join(
@@ -38,7 +38,7 @@ def answers(forest, of, X):
     return shares
 
 
-@settings(max_examples=rounds(250), deadline=None)
+@settings(max_examples=500 if IS_DEEP else 80, deadline=None)
 @given(st.integers(0, 2**32))
 def test_every_member_is_the_forest_trained_without_a_group(seed):
     rng = np.random.default_rng(seed)
