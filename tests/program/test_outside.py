@@ -17,6 +17,7 @@ import pytest
 import typer
 
 import leaveout
+from leaveout.kept_code import cache_folder
 from leaveout.verifier.cli.app import app
 
 from support import children, networks
@@ -148,6 +149,7 @@ def surroundings(place):
         "HOME": place / "home",
         "TMPDIR": place / "temporary",
         "XDG_STATE_HOME": place / "state",
+        "NUMBA_CACHE_DIR": cache_folder().parent,  # what is compiled already
         "LOGNAME": "tester",
     }
     return {**kept, **{name: str(value) for name, value in own.items()}}
@@ -160,13 +162,12 @@ def watched(place, command):
 def written_outside(place, seen):
     """Return what was written that is neither asked for, nor compiled code, nor gone again."""
     passing = (place / "temporary", Path("/dev/shm"))
-    compiled = os.environ.get("NUMBA_CACHE_DIR")
     kept = {place / "state", place / "state" / "leaveout", place / "state" / "leaveout" / "key"}
 
     def asked(path):
         if path.is_relative_to(place / "work") or str(path) in {"/dev/null", "/dev/tty"}:
             return True
-        if compiled and path.is_relative_to(Path(compiled).resolve()):
+        if path.is_relative_to(cache_folder().resolve()):
             return True
         if path.is_relative_to(place / "state"):
             return path in kept or not path.exists()
