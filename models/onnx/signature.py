@@ -86,8 +86,8 @@ def only_input(
     # the file's values.
     inputs = [item for item in model.graph.input if item.name not in values]
     if len(inputs) != 1:
-        kind = onnx.TensorProto.DataType.Name
-        kinds = [(item.name, kind(item.type.tensor_type.elem_type).lower()) for item in inputs]
+        named = onnx.TensorProto.DataType.Name
+        kinds = [(item.name, named(item.type.tensor_type.elem_type).lower()) for item in inputs]
         other = [f"{name!r} is {own}" for name, own in kinds if own != "float"]
         names = ", ".join(repr(name) for name, _ in kinds)
         raise ModelError(
