@@ -56,7 +56,7 @@ def test_an_answer_takes_the_bytes_that_the_page_says(tmp_path):
     memory.answer([b"%d" % each for each in range(4000)], lambda at, cost: 0, **limits)
     memory.close()
     said = re.search(r"A noised answer takes (\d+) bytes", text_of("docs/operations.md"))
-    assert (memory.path.stat().st_size - before) / 4000 == pytest.approx(int(said[1]), abs=4)
+    assert (memory.path.stat().st_size - before) / 4000 == pytest.approx(int(said[1]), abs=2)
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,7 @@ def test_every_command_has_a_watched_run():
 
 
 def test_no_command_reaches_out_or_writes_where_it_was_not_asked_to(place):
-    """At night each command is watched alone, and by day all in one process that has children."""
+    """In CI each command is watched alone, else all in one process that has children."""
     runs = [[*map(str, each)] for several in RUNS.values() for each in several]
     serving = [each for each in runs if "--serve" in each]
     others = [each for each in runs if each not in serving]

@@ -179,7 +179,7 @@ def ends(
     """Leave a folder as an action does that is ended, at one call after the other; give its number.
 
     Unless all are asked for, a number is left out if the folder is as it was at an earlier one, but
-    for what is within files that are being written; only at night none is passed over.
+    for what is within files that are being written; only in CI none is passed over.
     """
     seen: set[object] = set()
     for number in itertools.count(0, STRIDE):

@@ -1,4 +1,4 @@
-"""How many random cases a test draws: a third as a rule, all at night (``LEAVEOUT_DEPTH=1``)."""
+"""How many cases a test tries: a third as a rule, all with ``LEAVEOUT_DEPTH=1``, as in CI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def rounds(count: int) -> int:
 
 
 IS_DEEP = _DEPTH >= 1
-"""Whether every case is tried, as at night."""
+"""Whether every case is tried, as before a change is taken."""
 STRIDE = max(1, round(1 / _DEPTH))
 """Of places that follow one another, such as lines, each how-manieth is tried."""
 

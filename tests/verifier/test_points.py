@@ -50,7 +50,7 @@ WAYS = [{}, {"workers": 2}, {"kernel": "torch:cpu"}, {"executor": "ray", "worker
 
 
 def each_way(ways):
-    """Return each claim with each way; by day each with every other one."""
+    """Return each claim with each way; each with every other one outside CI."""
     pairs = [(claim, way) for claim in CLAIMS for way in ways]
     chosen = pairs if IS_DEEP else [
         (claim, way) for claim, way in pairs
