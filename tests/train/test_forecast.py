@@ -126,6 +126,19 @@ def test_a_column_of_very_many_words_is_named(tmp_path, snapshot):
 
 
 def test_a_wide_table_is_told_that_bounds_stay_open(tmp_path):
-    assert opening_notes(job_of(tmp_path, features=10), 1) == ""
-    assert "with 11 features" in opening_notes(job_of(tmp_path, features=11), 1)
-    assert opening_notes(job_of(tmp_path, members=0, features=11), 1) == ""
+    numbers = tuple(NumberColumn(f"x{place}", 0, 1) for place in range(11))
+    words = tuple(CategoryColumn(f"w{place}", ("no", "yes")) for place in range(20))
+    few = job_of(tmp_path, columns=numbers[:10] + words, features=50)
+    assert opening_notes(few, 1) == ""
+    many = job_of(tmp_path, columns=numbers, features=11)
+    assert "with 11 numbers" in opening_notes(many, 1)
+    many.removed = many.removed[:0]
+    assert opening_notes(many, 1) == ""
+
+
+def test_every_feature_of_an_array_is_a_number(tmp_path):
+    job = job_of(tmp_path, features=11)
+    job.data.encoding = None
+    assert "with 11 numbers" in opening_notes(job, 1)
+    job.data.X = job.data.X[:, :10]
+    assert opening_notes(job, 1) == ""
