@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -286,6 +286,9 @@ def _train(
             "deterministic, and draw nothing from the clock"
         )
     tell(2, len(removed) + 2)
+    names = columns.features or names
+    if len(names) == whole.features:
+        whole = replace(whole, names=names)
     pool, trained = Pool(whole), list[int]()
     found: dict[int, Ensemble] = {}
     try:
@@ -383,9 +386,8 @@ def spec_text(family: TreeFamily, X: Floats, columns: TableColumns, names: tuple
         lines.append(f"missing(X{len(lines)}, at = {missing})")
     lines[-1] = f"let X = {lines[-1]}"
     who = f"group of {family.group!r}" if family.group else "row"
-    called = columns.features or names
     heading = [f"# {len(family):,} of {family.rows:,} models without one {who}: {family.recipe}"]
-    heading += [f"# features: {', '.join(called)}"] if called else []
+    heading += [f"# features: {', '.join(names)}"] if names else []
     if "\n" in heading[-1] or not heading[-1].isprintable():
         heading.pop()
     return "\n".join([
@@ -394,7 +396,7 @@ def spec_text(family: TreeFamily, X: Floats, columns: TableColumns, names: tuple
         f'let F = members("{MEMBERS}")',
         *lines,
         "",
-        "find b: least b such that",
+        "find bound: least b such that",
         "    forall x in X, M in F: confidence(T, x) > b => label(M, x) == label(T, x)",
         "",
     ])  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -134,6 +135,8 @@ def test_bounds_of_changed_answers_are_exact(tmp_path):
     )  # fmt: skip
     report = verify(tmp_path / "out" / "trees.spec")
     (result,) = report.results
+    assert result.name == "bound"
+    assert re.search(r"x = \(\w+ = .*T\(x\) answers \d \(\w+\)", result.example.words)
     whole = read_trees(tmp_path / "out" / "trees.npz")
     family = read_tree_family(
         tmp_path / "out" / MEMBERS, whole, digest_of(tmp_path / "out" / "trees.npz")

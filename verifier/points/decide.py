@@ -27,7 +27,6 @@ from leaveout.verifier.points.leak_decider import Trace
 from leaveout.verifier.points.sentences import (
     box_record,
     groups_record,
-    label_name,
     point_words,
     row_id,
     row_name,
@@ -352,32 +351,24 @@ def example_of(
 
 @dataclass(frozen=True)
 class Named:
-    """Column and label names, for networks trained on one data set."""
+    """Column and label names; empty if unknown."""
 
-    manifest: Manifest | None
+    features: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    manifest: Manifest | None = None  # of networks trained on one data set
 
     @staticmethod
     def of(manifests: list[Manifest]) -> Named:
         """Return the names; of several families one could mean another thing in each."""
-        return Named(manifests[0] if len({id(each) for each in manifests}) == 1 else None)
-
-    @property
-    def features(self) -> tuple[str, ...]:
-        """The names of the features; empty if unknown."""
-        facts = self.manifest.data if self.manifest is not None else None
-        return facts.features if facts is not None else ()
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of the labels; empty if unknown."""
-        facts = self.manifest.data if self.manifest is not None else None
-        return facts.labels if facts is not None else ()
+        manifest = manifests[0] if len({id(each) for each in manifests}) == 1 else None
+        if manifest is None or manifest.data is None:
+            return Named(manifest=manifest)
+        return Named(manifest.data.features, manifest.data.labels, manifest)
 
     def label(self, label: int, labels: int) -> str:
-        """Return the name of a label of a network with ``labels`` labels."""
-        known = self.manifest is not None and len(self.labels) == labels
-        name = label_name(self.manifest.data, label) if self.manifest and known else ""
-        return f"{label} ({name})" if name else str(label)
+        """Return the name of a label of a model with ``labels`` labels."""
+        name = self.labels[label] if len(self.labels) == labels else ""
+        return f"{label} ({name})" if name not in ("", str(label)) else str(label)
 
     def point(self, values: tuple[float, ...], digits: int) -> str:
         """Return a point in the units of the data, where they are known."""
@@ -416,7 +407,7 @@ def in_words(
     labels: dict[str, int],
     removed: dict[str, int],
     ids: Mapping[str, str] = _NO_IDS,
-    named: Named = Named(None),
+    named: Named = Named(),
 ) -> str:
     """Return a counter-example in a sentence."""
     at = _digits([*points.values()])

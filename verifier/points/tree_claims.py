@@ -486,17 +486,18 @@ class _TreeDecision(Decision):
 class _Features(Named):
     """Features of points by name: those that differ first, then those asked most often."""
 
-    names: tuple[str, ...] = ()
-    order: tuple[int, ...] = ()
+    order: tuple[int, ...] = ()  # empty: all, without names
 
     @classmethod
     def find(cls, asked: Asked, points: Mapping[str, tuple[float, ...]]) -> _Features:
         """Return what decides at points."""
+        wholes = [each.model.whole for each in asked.trees]
+        labels = wholes[0].labels if len({each.labels for each in wholes}) == 1 else ()
         ensembles = [each.model.ensemble for each in asked.trees]
-        count, names = ensembles[0].features, ensembles[0].names
+        count, names = wholes[0].features, wholes[0].names
         sizes = {count, *(each.features for each in ensembles), *map(len, points.values())}
         if len(sizes) > 1 or not (names or count > SHOWN):
-            return cls(None)
+            return cls(labels=labels)
         times = np.zeros(count, np.int64)
         for each in ensembles:
             times += np.bincount(each.nodes.feature[each.nodes.feature >= 0], minlength=count)
@@ -505,12 +506,12 @@ class _Features(Named):
         order = np.lexsort((-times, same))
         decides = (times[order] > 0) | ~same[order]
         names = names or tuple(f"feature {at}" for at in range(count))
-        return cls(None, names, tuple(order[decides].tolist()))
+        return cls(names, labels, order=tuple(order[decides].tolist()))
 
     def point(self, values: tuple[float, ...], digits: int) -> str:
         """Return what decides, with all its digits."""
         texts = ["missing" if math.isnan(each) else exact_text(each) for each in values]
-        named = [f"{self.names[at]} = {texts[at]}" for at in self.order]
+        named = [f"{self.features[at]} = {texts[at]}" for at in self.order]
         return f"({join_some(named or texts, SHOWN)})"
 
 
@@ -524,14 +525,16 @@ def example_at(asked: Asked, at: Mapping[str, Floats]) -> ExampleRecord:
         if model.is_classifier:
             labels[each.name] = int(model.ensemble.answers(x)[0])
     removed = {name: row for name, _, row in asked.members}
+    named = _Features.find(asked, points)
     return ExampleRecord(
         points={
             name: tuple(None if math.isnan(v) else v for v in point)
             for name, point in points.items()
         },
-        scores=scores, labels=labels, features=asked.trees[0].model.ensemble.names,
-        words=in_words(points, scores, labels, removed, named=_Features.find(asked, points)),
-        members={name: index for name, index, _ in asked.members}, removed=removed,
+        scores=scores, labels=labels, removed=removed,
+        features=asked.trees[0].model.whole.names, label_names=named.labels,
+        words=in_words(points, scores, labels, removed, named=named),
+        members={name: index for name, index, _ in asked.members},
     )  # fmt: skip
 
 

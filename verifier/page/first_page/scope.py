@@ -107,7 +107,9 @@ def scope(page: Page, topics: Iterable[str]) -> Scope:
     missing += ["Inputs outside the named ranges."] if page.boxes else []
     missing += [line for each in about for line in _NOT_COVERED.get(each, ())]
     missing += _uncovered_records(page)
-    missing += [_TRAINED] if any(each.model == "network" for each in _models(page)) else []
+    read = (each.kind for run in page.runs for each in run.report.files)
+    taken = any(each.model == "network" for each in _models(page)) or "family" in read
+    missing += [_TRAINED] if taken else []
     missing += [_OTHERS] if _TOGETHER & {*about} and not _models(page) else []
     ends = ((each.zero, each.one) for each in _columns(page) if each.zero is not None)
     # A page without names knows no columns.
