@@ -85,8 +85,12 @@ class Statements:
         return [each for task in self.tasks for each in task.engine.resume(task.job, store)]
 
     def decide(self, clock: Clock) -> list[Result]:
-        """Decide every statement, in order."""
+        """Decide every statement, in order; what some leave of their time is the others'."""
         self._found = [task.engine.decide(task.job, clock) for task in self.tasks]
+        while clock.go_on(sum(task.engine.open_searches(task.job) for task in self.tasks)):
+            for at, task in enumerate(self.tasks):
+                if task.engine.open_searches(task.job):
+                    self._found[at] = task.engine.decide(task.job, clock)
         return [result for found in self._found for result in found]
 
     def with_advice(self, results: list[Result]) -> list[Result]:

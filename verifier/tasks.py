@@ -175,6 +175,10 @@ class Engine(ABC, Generic[J]):
         """Return the number of searches that share the time."""
         return 1
 
+    def open_searches(self, job: J) -> int:
+        """Return the number of searches that would go on with more time."""
+        return 0
+
     def kernels(self, job: J) -> Sequence[str]:
         """Return the names of the compiled kernels needed."""
         return ()

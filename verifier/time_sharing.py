@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
@@ -16,12 +17,21 @@ _MOSTLY = 0.5
 """Share of the time that, where loading takes it, a reason speaks of."""
 
 
+_WORTH = 1.0
+"""Seconds for which searches that ended go on ..."""
+
+_MOSTLY_LEFT = 0.9
+"""... unless they left nearly all the last time."""
+
+
 class Clock:
     """Shares a run's time fairly among the remaining searches."""
 
     def __init__(self, seconds: float | None, started: float, jobs: int) -> None:
         self._deadline = Deadline.after(seconds, started)
         self._jobs = jobs
+        self.goes_on = False  # whether searches go on from where they ended
+        self._left_before = math.inf  # when they last did
         self.interrupted = False
         self._seconds, self._loading = seconds, time.perf_counter() - started
 
@@ -46,6 +56,24 @@ class Clock:
     def seconds_left(self) -> float | None:
         """Seconds left for all; None without a limit."""
         return self._deadline.limit
+
+    @property
+    def jobs_left(self) -> int:
+        """The number of jobs to come."""
+        return self._jobs
+
+    def go_on(self, jobs: int) -> bool:
+        """Divide what is left of the time among searches that ended; return whether it pays."""
+        left, before = self.seconds_left, self._left_before
+        if (
+            not jobs
+            or left is None
+            or self.interrupted
+            or not _WORTH < left < _MOSTLY_LEFT * before
+        ):
+            return False
+        self._jobs, self._left_before, self.goes_on = jobs, left, True
+        return True
 
     def next(self) -> float | None:
         """Return the seconds for the next job, 0 after Ctrl-C; call it once per job."""

@@ -14,7 +14,7 @@ import pytest
 from leaveout.bab import make_instance
 from leaveout.bab.native import search as searching
 from leaveout.bab.native.files import checkpoint as checkpoints
-from leaveout.bab.native.files.checkpoint import Checkpoints
+from leaveout.bab.native.files.checkpoint import Checkpoints, Pause
 from leaveout.bab.native.files.records import pack, row_type, unpack
 from leaveout.bab.native.leaks import Leaks, search
 from leaveout.bab.native.options import NativeOptions
@@ -123,6 +123,33 @@ def test_time_that_ran_out_goes_on_with_more(tmp_path):
             break
         assert result.reason == "time"
     same(truth, result)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_search_goes_on_from_memory(workers):
+    instance, pause = slow_question(), Pause()
+    truth, solved = search(instance, 1, OPTIONS), 0
+    for times in itertools.count():
+        little = replace(OPTIONS, seconds=0.3 * 1.2**times, workers=workers)
+        result = search(instance, 1, little, checkpoint=pause)
+        assert result.upper >= truth.lower
+        assert result.solved >= solved
+        assert not (result.closed and pause.kept)
+        if result.closed:
+            break
+        assert result.reason == "time"
+        solved = result.solved
+    same(truth, result)
+
+
+def test_a_state_that_is_too_large_is_not_kept(monkeypatch):
+    monkeypatch.setattr(checkpoints, "_LARGEST", 100)
+    instance, pause = slow_question(), Pause()
+    truth = search(instance, 1, OPTIONS)
+    result = search(instance, 1, replace(OPTIONS, seconds=0.3), checkpoint=pause)
+    assert truth.lower <= result.upper
+    assert result.reason == (None if result.closed else "time")
+    assert not pause.kept
 
 
 def test_other_searches_of_the_file_stay(tmp_path, snapshot):

@@ -6,7 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from leaveout.verifier import verify
 from leaveout.verifier.time_sharing import Clock, in_turn
+
+from support import files
+from support.cases import slow_question
 
 
 @pytest.fixture
@@ -82,3 +86,42 @@ def test_a_part_of_the_time_is_shared_on_its_own(now):
     clock.interrupted = True
     assert clock.part(5).next() == 0.0
     assert Clock.without_time().next() == 0.0
+
+
+def test_what_is_left_goes_to_searches_that_could_use_it(now):
+    clock = Clock(12.0, 0.0, 3)
+    now.value = 6.0
+    assert clock.go_on(2)
+    assert clock.goes_on
+    assert (clock.next(), clock.next()) == (3.0, 6.0)
+    now.value = 6.5
+    assert not clock.go_on(2)  # they hardly used it
+    now.value = 9.0
+    assert not clock.go_on(0)
+    assert clock.go_on(1)
+    now.value = 11.5
+    assert not clock.go_on(1)
+    assert not Clock(None, 0.0, 3).go_on(2)
+
+
+_TWO = """let N = network("full.onnx")
+let F = family("family.npz")
+let X = box(0, 1)
+find hard: least b such that forall x in X, M in F: confidence(N, x, 1) > b => label(M, x) == 1
+guarantee easy: forall x in X, M in F: confidence(N, x, 1) > 1000 => label(M, x) == 1
+"""
+
+
+def test_a_search_goes_on_when_the_others_need_no_time(tmp_path, monkeypatch):
+    hard = slow_question(5, 20, (6, 30, 30, 2))
+    monkeypatch.setattr(files, "question", lambda *given, **options: hard)
+    (found, easy) = verify(files.write_question(tmp_path, text=_TWO), time=6.0).results
+    assert (found.verdict, easy.verdict) == ("unknown", "proved")
+    assert found.traces[0].seconds[-1] > 4.0
+    text = _TWO.replace("find hard: least b such that", "guarantee hard:")
+    text = text.replace("> b", f"> {found.lower * 1.05}")
+    (open_, easy) = verify(files.write_question(tmp_path, text=text), time=6.0).results
+    assert (open_.verdict, easy.verdict) == ("unknown", "proved")
+    for each in (found, open_):
+        assert each.seconds > 4.0  # its share was 3
+        assert each.reason.startswith("time: stopped after its share of ")

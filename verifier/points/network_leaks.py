@@ -20,7 +20,7 @@ from leaveout.bab import (
 )
 from leaveout.bab.native.explorer import Group
 from leaveout.bab.native.files.certificate import FileFacts
-from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints
+from leaveout.bab.native.files.checkpoint import Checkpoint, Checkpoints, Pause
 from leaveout.bab.native.files.manifest_parts import family_digest, network_digest
 from leaveout.bab.native.files.records import Record
 from leaveout.bab.native.leaks import Leaks
@@ -228,6 +228,20 @@ _WORTH_STARTING = 0.1
 """Seconds below which no search is started."""
 
 
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """A search of this run, which may go on once the others have ended."""
+
+    result: EngineResult
+    trace: Trace
+    checkpoint: Checkpoint | None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether only time was missing, and the state is kept."""
+        return self.result.reason == "time" and self.checkpoint is not None and self.checkpoint.kept
+
+
 class NetworkLeaks(LeakEngine[Networks]):
     """Leaks of networks, decided one after another; earlier proofs are remembered."""
 
@@ -239,6 +253,7 @@ class NetworkLeaks(LeakEngine[Networks]):
         self.solver = context.options.solver if context.options.engine == "lucid" else None
         self._known: dict[tuple[Networks, int], EngineResult] = {}
         self._checkpoints: dict[tuple[str, int], Checkpoint] = {}
+        self._searched: dict[tuple[str, int], _Search] = {}
         self._digests: dict[Networks, dict[str, str]] = {}
 
     @property
@@ -338,15 +353,26 @@ class NetworkLeaks(LeakEngine[Networks]):
             if found is not None:
                 self._known[key] = found
 
+    def open_searches(self, job: NetworkJob) -> int:
+        """See `Engine.open_searches`."""
+        if self.context.certificate is not None:
+            return 0
+        found = (self._searched.get((job.name, label)) for label in job.labels)
+        return sum(each is not None and each.goes_on for each in found)
+
     def search(
         self, job: NetworkJob, label: int, clock: Clock, floor: float, *, decide: bool
     ) -> EngineResult:
         """See `LeakEngine.search`."""
-        seconds, compared = clock.next(), job.compared
+        compared, name = job.compared, (job.name, label)
         key = compared, label
         known = self._known.get(key)
         if self.contradicted:
             return self._solver_free_result(compared.instance, label, known)
+        before = self._searched.get(name) if clock.goes_on else None
+        if before is not None and not before.goes_on:
+            return before.result
+        seconds = clock.next()
         if known is not None and decide:
             leaks = known.witness is not None and known.lower > floor
             if leaks or known.upper <= floor:
@@ -357,14 +383,20 @@ class NetworkLeaks(LeakEngine[Networks]):
             return self.unsearched_result(job, label, "no time was left for the search")
         records: list[Record] = []
         groups: list[Group] = []
-        trace = Trace()
-        result = self._engine(seconds, self._checkpoints.get((job.name, label)))(
+        trace = Trace() if before is None else before.trace
+        checkpoint = self._checkpoints.get(name) if before is None else before.checkpoint
+        if checkpoint is None and self._may_go_on(job, clock):
+            checkpoint = Pause()
+        result = self._engine(seconds, checkpoint)(
             compared.instance, label, floor=floor, decide=decide, known=known,
             progress=self.reporter(job, trace),
             **self._result_sinks(records if job.certified else None, None if decide else groups),
         )  # fmt: skip
         self.contradicted = self.contradicted or result.contradicted
         self._known[key] = result
+        if before is not None and result.reason == "time" and not result.interrupted:
+            result = replace(result, detail=f"stopped after its share of {result.seconds:.4g} s")
+        self._searched[name] = _Search(result, trace, checkpoint)
         self._certify(job, result, records)
         self.keep(result, trace)
         if groups:
@@ -374,6 +406,12 @@ class NetworkLeaks(LeakEngine[Networks]):
             for each in groups:
                 self.rows.cap(compared, label, each.members, each.upper, len(family))
         return result
+
+    def _may_go_on(self, job: NetworkJob, clock: Clock) -> bool:
+        """Return whether searches to come may leave time; that of certificates is for checks."""
+        if clock.seconds_left is None or self.context.certificate is not None:
+            return False
+        return self.engine == "native" and job.without is None and clock.jobs_left > 0
 
     def _result_sinks(
         self, records: list[Record] | None, groups: list[Group] | None

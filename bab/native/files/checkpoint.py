@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from leaveout.bab.native.files.records import BLOCK, Record, Table, pack_records, unpack_records
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Finding, Question
-from leaveout.bab.native.workers.worker import Saved, Tables, WorkerState
+from leaveout.bab.native.workers.worker import FailedError, Saved, Tables, WorkerState
 from leaveout.bab.result import SearchResult
 from leaveout.errors import CheckpointError
 from leaveout.files import ARCHIVE, OWNER_ONLY, open_atomically, open_file
@@ -251,6 +251,11 @@ class Checkpoint:
         self._last = -math.inf
 
     @property
+    def kept(self) -> bool:
+        """Whether there is a state or a result."""
+        return self._all._get(self.folder) is not None
+
+    @property
     def description(self) -> str:
         """A description of the saved results; empty if there are none yet."""
         known = self._all._get(self.folder)
@@ -394,6 +399,70 @@ class Checkpoint:
 
     def _array(self, name: str) -> NDArray[Any]:
         return self._all._array(self.folder, name)
+
+
+_LARGEST = 2**30
+"""Bytes of nodes above which a search that pauses is not kept."""
+
+
+class Pause(Checkpoint):
+    """The state of one search in memory, from which the same run may go on."""
+
+    def __init__(self) -> None:
+        self.cost, self.folder = 0.0, "a search that paused"
+        self._saved: Saved | None = None
+        self._tables: dict[tuple[int, int], Table] = {}
+
+    @property
+    def kept(self) -> bool:
+        """See `Checkpoint.kept`."""
+        return self._saved is not None
+
+    def due(self) -> bool:
+        """See `Checkpoint.due`: the state at the end is enough."""
+        return False
+
+    def discard(self) -> None:
+        """See `Checkpoint.discard`."""
+        self._saved, self._tables = None, {}
+
+    def save(self, saved: Saved, tables: Tables) -> None:
+        """See `Checkpoint.save`; raise `FailedError` if the state is too large."""
+        self.discard()
+        found, size = {}, 0
+        for worker, state in enumerate(saved.states):
+            for number in range(state.blocks):
+                table = found[worker, number] = tables(worker, number)
+                size += table.rows.nbytes + table.members.nbytes
+                if size > _LARGEST:
+                    raise FailedError("too many nodes to keep")
+        self._saved, self._tables = saved, found
+
+    def load(self) -> Saved | None:
+        """See `Checkpoint.load`."""
+        return self._saved
+
+    def states(self) -> list[WorkerState]:
+        """See `Checkpoint.states`."""
+        return [] if self._saved is None else self._saved.states
+
+    def table(self, worker: int, number: int) -> Table:
+        """See `Checkpoint.table`."""
+        return self._tables[worker, number]
+
+    def finish(self, question: Question[W], result: SearchResult[W], records: list[Record]) -> None:
+        """See `Checkpoint.finish`: nothing is left to go on with."""
+        self.discard()
+
+    def load_result(self, question: Question[W]) -> tuple[SearchResult[W], list[Record]] | None:
+        """See `Checkpoint.load_result`: a search that is over is not asked again."""
+        return None
+
+    def replay(
+        self, point: NDArray[np.floating] | None, member: int, question: Question[W]
+    ) -> W | None:
+        """See `Checkpoint.replay`."""
+        return None if point is None else question.replay(point, member)
 
 
 def _write(writer: Writer, name: str, table: Table) -> None:
