@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from leaveout.errors import ShardedError
 from leaveout.kernel.tails import is_rare
@@ -46,8 +46,8 @@ def retrained_at_most(shards: int, inclusion: float, risk: float, points: int | 
         answers.
     """
     share = risk / (1 if points is None else max(1, points))
-    bound = int(binom.isf(share, shards, inclusion))
-    # The quantile is a guess: step up until the tail is small enough.
+    bound = int(np.argmax(bdtrc(np.arange(shards + 1), shards, inclusion) <= share))
+    # That is a guess: step up until the tail is small enough.
     while bound < shards and not is_rare(bound + 1, shards, Fraction(inclusion), Fraction(share)):
         bound += 1
     return min(bound, shards)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
+from scipy.special import bdtrc
 
 from leaveout.deadline import Deadline
 from leaveout.errors import ShardedError
@@ -226,7 +226,7 @@ class Duplicated:
         """
 
         def right(copies: int) -> float:
-            return float(binom.sf(shards // 2, shards, _holding_probability(inclusion, copies)))
+            return float(bdtrc(shards // 2, shards, _holding_probability(inclusion, copies)))
 
         copies = 1
         while copies < _MOST_COPIES and right(2 * copies) < 0.5:
