@@ -40,7 +40,7 @@ DAYS = 90
 """Files that no run has used for so many days are removed."""
 
 _VERSIONS = (
-    numba.__version__, llvmlite.__version__, np.__version__, sys.version_info[:3], sys.platform,
+    numba.__version__, llvmlite.__version__, np.__version__, sys.version_info[:3],
     _config.OPT, _config.BOUNDSCHECK, _config.LOOP_VECTORIZE, _config.SLP_VECTORIZE,
 )  # fmt: skip
 _GLOBAL = dis.opmap["LOAD_GLOBAL"]

@@ -134,7 +134,7 @@ def test_a_search_goes_on_from_memory(workers):
         result = search(instance, 1, little, checkpoint=pause)
         assert result.upper >= truth.lower
         assert result.solved >= solved
-        assert not (result.closed and pause.kept)
+        assert not (result.closed and pause.has_state)
         if result.closed:
             break
         assert result.reason == "time"
@@ -149,7 +149,7 @@ def test_a_state_that_is_too_large_is_not_kept(monkeypatch):
     result = search(instance, 1, replace(OPTIONS, seconds=0.3), checkpoint=pause)
     assert truth.lower <= result.upper
     assert result.reason == (None if result.closed else "time")
-    assert not pause.kept
+    assert not pause.has_state
 
 
 def test_other_searches_of_the_file_stay(tmp_path, snapshot):

@@ -239,7 +239,11 @@ class _Search:
     @property
     def goes_on(self) -> bool:
         """Whether only time was missing, and the state is kept."""
-        return self.result.reason == "time" and self.checkpoint is not None and self.checkpoint.kept
+        return (
+            self.result.reason == "time"
+            and self.checkpoint is not None
+            and self.checkpoint.has_state
+        )
 
 
 class NetworkLeaks(LeakEngine[Networks]):

@@ -251,7 +251,7 @@ class Checkpoint:
         self._last = -math.inf
 
     @property
-    def kept(self) -> bool:
+    def has_state(self) -> bool:
         """Whether there is a state or a result."""
         return self._all._get(self.folder) is not None
 
@@ -414,8 +414,8 @@ class Pause(Checkpoint):
         self._tables: dict[tuple[int, int], Table] = {}
 
     @property
-    def kept(self) -> bool:
-        """See `Checkpoint.kept`."""
+    def has_state(self) -> bool:
+        """See `Checkpoint.has_state`."""
         return self._saved is not None
 
     def due(self) -> bool:
