@@ -4,62 +4,35 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from leaveout.verifier.cli.parameters import argument, option
 
 
 def attest(
-    result: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="RESULT.json", help="Results, as verify --json writes them.", show_default=False
-        ),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Private key to sign with, in PEM. Without one, the statement is unsigned.",
-            show_default=False,
-        ),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The certificate of the same run, as verify --certificate writes it.",
-            show_default=False,
-        ),
-    ] = None,
-    files: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="DIR",
-            help="The specification's folder, if it has moved. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="The attestation to write. An existing file is replaced only if it is an "
-            "attestation.",
-            show_default="attestation.json next to the results",
-        ),
-    ] = None,
-    new_key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="NAME",
-            help="Create a key pair instead: NAME.key, the private key for signing, and "
-            "NAME.pub, the public key to share.",
-            show_default=False,
-        ),
-    ] = None,
+    result: Path | None = argument(
+        "Results, as verify --json writes them.", default=None, metavar="RESULT.json"
+    ),
+    key: Path | None = option(
+        "Private key to sign with, in PEM. Without one, the statement is unsigned.", metavar="FILE"
+    ),
+    certificate: Path | None = option(
+        "The certificate of the same run, as verify --certificate writes it.", metavar="FILE"
+    ),
+    files: list[Path] | None = option(
+        "The specification's folder, if it has moved. May be repeated.", metavar="DIR"
+    ),
+    output: Path | None = option(
+        "The attestation to write. An existing file is replaced only if it is an attestation.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        shown="attestation.json next to the results",
+    ),
+    new_key: Path | None = option(
+        "Create a key pair instead: NAME.key, the private key for signing, and NAME.pub, the "
+        "public key to share.",
+        metavar="NAME",
+    ),
 ) -> None:
     """Write an attestation: digests of all files that the results rest on, and every verdict.
 

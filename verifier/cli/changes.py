@@ -1,10 +1,10 @@
-"""What commands that change the rows of a model share: options, and what they print."""
+"""What commands that change the rows of a model print."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -12,25 +12,6 @@ if TYPE_CHECKING:
     from leaveout.models.train.changes import Addition, Deletion
 
 _EARLIER = ", by an earlier run that was interrupted before reporting it"
-
-RowNames: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="ROW",
-        help="Names from the --id or --group column; without one, numbers counted from 0 in "
-        "the original table, which deletions do not shift.",
-        show_default=False,
-    ),
-]
-From: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(
-        "--from",
-        metavar="CSV",
-        help="Rows to delete, in the column of --id or --group or, without one, in a column 'row'.",
-        show_default=False,
-    ),
-]
 
 
 def say_changed(

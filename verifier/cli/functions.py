@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from leaveout.verifier.cli.parameters import argument, flag
 
 
 def functions(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Functions to describe; without any, all are listed."),
-    ] = None,
-    grammar: Annotated[
-        bool,
-        typer.Option(
-            "--grammar", help="Print the TextMate grammar for syntax highlighting in editors."
-        ),
-    ] = False,
+    names: list[str] | None = argument(
+        "Functions to describe; without any, all are listed.", default=None, metavar="NAME"
+    ),
+    grammar: bool = flag(
+        "--grammar", "Print the TextMate grammar for syntax highlighting in editors."
+    ),
 ) -> None:
     """List the functions of the language, including those of installed plug-ins.
 

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from leaveout.verifier.cli.parameters import argument, option
 
 
 def show(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL",
-            help="A network (ONNX), trees (of XGBoost, LightGBM, CatBoost, EBM, ONNX or leaveout), "
-            "a forest, a linear model, a family of members (NPZ) or ballots (NPZ or CSV).",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE.svg",
-            help="Draw the network: its operators from the top down, blue where they have "
-            "weights, orange where they have kinks (which a search splits), dashed where a last "
-            "operator is dropped.",
-            show_default=False,
-        ),
-    ] = None,
+    model: Path = argument(
+        "A network (ONNX), trees (of XGBoost, LightGBM, CatBoost, EBM, ONNX or leaveout), a "
+        "forest, a linear model, a family of members (NPZ) or ballots (NPZ or CSV).",
+        metavar="MODEL",
+    ),
+    output: Path | None = option(
+        "Draw the network: its operators from the top down, blue where they have weights, orange "
+        "where they have kinks (which a search splits), dashed where a last operator is dropped.",
+        "-o",
+        "--output",
+        metavar="FILE.svg",
+    ),
 ) -> None:
     """Say what is in a model's file, and what it costs to verify.
 

@@ -6,9 +6,11 @@ import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from leaveout.verifier.cli.parameters import argument, flag, option
 
 if TYPE_CHECKING:
     from leaveout.verifier.evidence.folder import EvidenceFolder
@@ -16,131 +18,70 @@ if TYPE_CHECKING:
 
 
 def verify(
-    spec: Annotated[Path, typer.Argument(help="A .spec file.", show_default=False)],
-    solver: Annotated[
-        str, typer.Option(help="MILP solver of lucid, as listed by 'leaveout solvers'.")
-    ] = "highs",
-    engine: Annotated[
-        str,
-        typer.Option(
-            help="Search engine: native (leaveout's own branch and bound, exact and fast) or "
-            "lucid (the paper's algorithm, one MILP per set of members)."
-        ),
-    ] = "native",
-    variant: Annotated[
-        str,
-        typer.Option(
-            help="Variant of the lucid engine: naive, H, HM, HMRiS, HMB or LUCID (all techniques)."
-        ),
-    ] = "LUCID",
-    time: Annotated[
-        float | None,
-        typer.Option(
-            help="Time limit in seconds for the whole specification; the best sound bounds so "
-            "far are reported.",
-            show_default="no limit",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of processes: search processes for native, solver processes for lucid.",
-            show_default="1 for native, one per core for lucid",
-        ),
-    ] = None,
-    executor: Annotated[
-        str, typer.Option(help="Where native's workers run: processes or ray.")
-    ] = "processes",
-    kernel: Annotated[
-        str,
-        typer.Option(
-            help="Kernel that computes native's bounds: cpu, or one from a plug-in, e.g. torch."
-        ),
-    ] = "cpu",
-    seed: Annotated[int, typer.Option(help="Seed of the search for witnesses.")] = 0,
-    json: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the results as JSON; '-' writes to standard output.",
-            show_default=False,
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Save a checkpoint to this file every minute, and resume from it if it exists "
-            "(native engine).",
-            show_default=False,
-        ),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a certificate of the bounds for 'leaveout check' (native engine).",
-            show_default=False,
-        ),
-    ] = None,
-    evidence: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write a folder of evidence: results, certificate, attestation, page and "
-            "machine-readable reports. 'leaveout check DIR' checks it.",
-            show_default=False,
-        ),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Private key to sign the --evidence attestation; 'leaveout attest --new-key' "
-            "creates one.",
-            show_default=False,
-        ),
-    ] = None,
-    bounds: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the bound of each member, for 'leaveout guard'.",
-            show_default=False,
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Rows to evaluate: report how many answers to them no single record can "
-            "change. A CSV in the units of the training data, or an NPZ with X_test (or X).",
-            show_default=False,
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Set a param of the specification. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    allow_include: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="DIR",
-            help="A further folder that specifications may include files from. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Load everything and show what would be solved, without solving it."
-        ),
-    ] = False,
+    spec: Path = argument("A .spec file."),
+    solver: str = option("MILP solver of lucid, as listed by 'leaveout solvers'.", default="highs"),
+    engine: str = option(
+        "Search engine: native (leaveout's own branch and bound, exact and fast) or lucid (the "
+        "paper's algorithm, one MILP per set of members).",
+        default="native",
+    ),
+    variant: str = option(
+        "Variant of the lucid engine: naive, H, HM, HMRiS, HMB or LUCID (all techniques).",
+        default="LUCID",
+    ),
+    time: float | None = option(
+        "Time limit in seconds for the whole specification; the best sound bounds so far are "
+        "reported.",
+        shown="no limit",
+    ),
+    workers: int | None = option(
+        "Number of processes: search processes for native, solver processes for lucid.",
+        shown="1 for native, one per core for lucid",
+    ),
+    executor: str = option("Where native's workers run: processes or ray.", default="processes"),
+    kernel: str = option(
+        "Kernel that computes native's bounds: cpu, or one from a plug-in, e.g. torch.",
+        default="cpu",
+    ),
+    seed: int = option("Seed of the search for witnesses.", default=0),
+    json: str | None = option(
+        "Write the results as JSON; '-' writes to standard output.", metavar="FILE"
+    ),
+    resume: Path | None = option(
+        "Save a checkpoint to this file every minute, and resume from it if it exists (native "
+        "engine).",
+        metavar="FILE",
+    ),
+    certificate: Path | None = option(
+        "Write a certificate of the bounds for 'leaveout check' (native engine).", metavar="FILE"
+    ),
+    evidence: Path | None = option(
+        "Write a folder of evidence: results, certificate, attestation, page and machine-readable "
+        "reports. 'leaveout check DIR' checks it.",
+        metavar="DIR",
+    ),
+    key: Path | None = option(
+        "Private key to sign the --evidence attestation; 'leaveout attest --new-key' creates one.",
+        metavar="FILE",
+    ),
+    bounds: Path | None = option(
+        "Write the bound of each member, for 'leaveout guard'.", metavar="FILE"
+    ),
+    data: str | None = option(
+        "Rows to evaluate: report how many answers to them no single record can change. A CSV in "
+        "the units of the training data, or an NPZ with X_test (or X).",
+        metavar="FILE",
+    ),
+    settings: list[str] | None = option(
+        "Set a param of the specification. May be repeated.", "--set", metavar="NAME=VALUE"
+    ),
+    allow_include: list[Path] | None = option(
+        "A further folder that specifications may include files from. May be repeated.",
+        metavar="DIR",
+    ),
+    dry_run: bool = flag(
+        "--dry-run", "Load everything and show what would be solved, without solving it."
+    ),
 ) -> None:
     """Decide every guarantee of a specification, and bound every find.
 
@@ -181,9 +122,9 @@ def verify(
             "resume": resume,
             "data": data,
         }
-        for option, value in written.items():
+        for name, value in written.items():
             if value is not None:
-                raise SpecError(f"--dry-run solves nothing: drop --{option}")
+                raise SpecError(f"--dry-run solves nothing: drop --{name}")
         _show_plan(
             spec,
             VerifyOptions(
