@@ -330,7 +330,6 @@ class LinearSubject(TableSubject):
         self._lower, self._upper = model.X.min(axis=0), model.X.max(axis=0)
 
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float64]:
-        """See `Subject.encode`."""
         found = super().encode(rows)
         if not self._network or self.columns is None:
             return found
