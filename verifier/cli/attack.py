@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from leaveout.verifier.cli.changes import align, lines
 from leaveout.verifier.cli.options import ADOPT, SEED
+from leaveout.verifier.cli.output import align, lines, say_notes, write_out
 from leaveout.verifier.cli.parameters import argument, flag, option
 from leaveout.verifier.cli.progress import counter_bar
 
@@ -65,7 +62,6 @@ def attack(
     from leaveout.errors import GuardError
     from leaveout.files import write_whole
     from leaveout.kernel.files import digest_of
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.guard.attack import attack as find
     from leaveout.verifier.guard.attack import read_asked
     from leaveout.verifier.guard.loading import model_files
@@ -91,12 +87,10 @@ def attack(
         digests = {"data": digest_of(data)}
         digests |= {each.name: digest_of(each) for each in model_files(folder)}
         write_whole(output, _json_of(found, asked, digests, names))
-    with reader_may_leave():
-        sys.stdout.write(_table(found, asked, "group" if known.subject.group else "row", names))
-        if output is not None:
-            sys.stdout.write(lines([("file", str(output))]) + "\n")
-        for note in known.subject.notes:
-            typer.echo(f"note: {note}", err=True)
+    file = "" if output is None else lines([("file", str(output))]) + "\n"
+    unit = "group" if known.subject.group else "row"
+    write_out(_table(found, asked, unit, names) + file)
+    say_notes(known.subject.notes)
 
 
 def _json_of(found: Found, asked: Asked, digests: dict[str, str], names: bool) -> bytes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from leaveout.verifier.cli.output import write_out
 from leaveout.verifier.cli.parameters import argument, option
 
 
@@ -47,7 +47,6 @@ def attest(
     Exit status: 0 the attestation is written, 2 bad input.
     """
     from leaveout.errors import SpecError
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.evidence.attest import attest as run
     from leaveout.verifier.evidence.exports import ATTESTED, open_output
     from leaveout.verifier.evidence.parts import ATTESTATION
@@ -57,8 +56,7 @@ def attest(
         if any(each is not None for each in (result, key, certificate, files, output)):
             raise SpecError("--new-key only creates keys; remove the other arguments")
         keyid = make_keys(new_key)
-        with reader_may_leave():
-            sys.stdout.write(f"{new_key}.key and {new_key}.pub: key {keyid}\n")
+        write_out(f"{new_key}.key and {new_key}.pub: key {keyid}\n")
         return
     if result is None:
         raise SpecError("attest: name the results file that verify --json wrote")
@@ -72,7 +70,5 @@ def attest(
         if found.keyid
         else ("not signed; pass a private key with --key to sign")
     )
-    with reader_may_leave():
-        for note in found.notes:
-            sys.stdout.write(f"note: {note}\n")
-        sys.stdout.write(f"{where}: {found.digests} digests, {signed}\n")
+    notes = "".join(f"note: {note}\n" for note in found.notes)
+    write_out(f"{notes}{where}: {found.digests} digests, {signed}\n")

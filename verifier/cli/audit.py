@@ -11,8 +11,8 @@ from typer.core import TyperGroup
 
 from leaveout.errors import AuditError
 from leaveout.verifier.cli.attack import attack
-from leaveout.verifier.cli.changes import align
 from leaveout.verifier.cli.options import SEED, refuse_claim
+from leaveout.verifier.cli.output import align
 from leaveout.verifier.cli.parameters import argument, flag, option, with_records
 from leaveout.verifier.cli.progress import progress
 from leaveout.verifier.cli.unlearn import GameOptions, ScheduleOptions, undrawn_note

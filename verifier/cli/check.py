@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import typer
@@ -10,6 +9,7 @@ import typer
 from leaveout.errors import SpecError
 from leaveout.exit_codes import ExitCode
 from leaveout.files import refuse_unread
+from leaveout.verifier.cli.output import write_parts
 from leaveout.verifier.cli.parameters import argument, flag, option
 from leaveout.verifier.cli.progress import live_line
 
@@ -77,12 +77,9 @@ def check(
     first part that fails), 2 a file is missing or unreadable, 3 nothing is wrong, but not every
     result is proved again.
     """
-    from rich.console import Console
-
     from leaveout.verifier.certify.bundle import entries, is_bundle
-    from leaveout.verifier.cli.checked_evidence import render_evidence
-    from leaveout.verifier.cli.options import reader_may_leave
-    from leaveout.verifier.cli.result_table import render_checked
+    from leaveout.verifier.cli.checked_evidence import evidence_parts
+    from leaveout.verifier.cli.result_table import checked_parts
 
     if is_bundle(evidence):
         raise SpecError(
@@ -102,7 +99,7 @@ def check(
             )
     if without_family and bundle is None:
         raise SpecError("--without-family needs --bundle FILE")
-    console, status_code = Console(), ExitCode.PROVED
+    status_code = ExitCode.PROVED
     with live_line("loading") as tell:
 
         def report(name: str, label: int | None, done: int, total: int) -> None:
@@ -123,11 +120,9 @@ def check(
                 with_family=not without_family,
                 progress=report,
             )
-            with console.capture() as shown:
-                render_checked(found, console)
-                if bundle is not None:
-                    for line in (f"{bundle}: {_HANDED}", *entries(bundle)):
-                        console.print(line, soft_wrap=True, markup=False, highlight=False)
+            shown = [*checked_parts(found)]
+            if bundle is not None:
+                shown += [f"{bundle}: {_HANDED}", *entries(bundle)]
         else:
             from leaveout.verifier.evidence.checking import check_evidence
 
@@ -140,12 +135,10 @@ def check(
                 exact=exact,
                 progress=report,
             )
-            with console.capture() as shown:
-                render_evidence(held, console)
+            shown = [*evidence_parts(held)]
             if not all(each.proved for each in held.standings):
                 status_code = ExitCode.UNKNOWN
-    with reader_may_leave():
-        sys.stdout.write(shown.get())
+    write_parts(shown)
     raise typer.Exit(status_code)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import typer
 
 from leaveout.verifier.cli.options import CsvOptions
+from leaveout.verifier.cli.output import reader_may_leave
 from leaveout.verifier.cli.parameters import argument, flag, option, with_records
 
 
@@ -64,7 +65,6 @@ def compare(
     import sys
 
     from leaveout.errors import TreesError
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.compare import compare as compare_models
     from leaveout.verifier.compare import read_box, read_rows
     from leaveout.verifier.output_file import OutputFile

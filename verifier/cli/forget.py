@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import lines, say_changed, some
+from leaveout.verifier.cli.output import lines, say_changed, some, write_out
 from leaveout.verifier.cli.parameters import argument, flag, option
 
 if TYPE_CHECKING:
@@ -199,7 +198,6 @@ def receipts(
     """
     from leaveout.kernel.receipts import check_claim
     from leaveout.kernel.refusal import Rejected
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.evidence.signing import read_public, verify_line
     from leaveout.verifier.evidence.statement import EvidenceError, TamperedError
 
@@ -230,8 +228,7 @@ def receipts(
             raise EvidenceError(f"{own}: {wrong}") from None
         about = some(tuple(openings))
         said += f"\n{own}: receipt {receipt.number}, of {receipt.time}, about {about}"
-    with reader_may_leave():
-        sys.stdout.write(said + "\n")
+    write_out(said + "\n")
 
 
 def _read_claim(path: Path) -> tuple[bytes, dict[str, str]]:

@@ -13,6 +13,7 @@ import typer
 
 from leaveout.errors import GuardError
 from leaveout.files import open_atomically, refuse_unread, refuse_unwritten
+from leaveout.verifier.cli.output import reader_may_leave
 from leaveout.verifier.cli.parameters import argument, flag, option
 from leaveout.verifier.cli.progress import counter_bar
 from leaveout.written import first_few
@@ -236,7 +237,6 @@ def guard(
 
 def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
     """Write one label per row; return the line numbers of refused rows."""
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.guard.rows import answer_arrays, answer_rows, reading_of
     from leaveout.written import TableWriter
 

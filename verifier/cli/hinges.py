@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import lines
 from leaveout.verifier.cli.options import ADOPT
+from leaveout.verifier.cli.output import lines, say_notes, write_out
 from leaveout.verifier.cli.parameters import argument, flag, option
 from leaveout.verifier.cli.progress import counter_bar
 
@@ -62,7 +61,6 @@ def hinges(
     """
     from leaveout.errors import GuardError
     from leaveout.files import write_whole
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.guard.hinges import decisions, shares
     from leaveout.verifier.guard.loading import load_subject
 
@@ -94,10 +92,8 @@ def hinges(
         said.append((group, f"{each.hinging:,} of {each.count:,} hinge, {share:.2%}, {between}"))
     if output is not None:
         said.append(("file", str(output)))
-    with reader_may_leave():
-        sys.stdout.write(lines(said) + "\n")
-        for note in subject.notes:
-            typer.echo(f"note: {note}", err=True)
+    write_out(lines(said) + "\n")
+    say_notes(subject.notes)
 
 
 def _csv_of(found: Decisions, subject: Subject, *, names: bool) -> bytes:

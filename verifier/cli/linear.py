@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import file_lines, lines, say_changed
 from leaveout.verifier.cli.options import TEST_SHARE, TableOptions
+from leaveout.verifier.cli.output import file_lines, lines, say_changed, say_notes
 from leaveout.verifier.cli.parameters import argument, option, with_records
 
 if TYPE_CHECKING:
@@ -96,8 +96,7 @@ def train(
         trees=trees,
         test_share=test_share,
     )
-    for each in report.warnings:
-        typer.echo(f"note: {each}", err=True)
+    say_notes(report.warnings)
     typer.echo(_training_table(report))
 
 

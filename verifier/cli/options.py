@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,17 +143,6 @@ def _holds_results(path: Path) -> bool:
         return not content or {"leaveout", "results"} <= set(msgspec.json.decode(content))
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
         return False
-
-
-@contextmanager
-def reader_may_leave() -> Iterator[None]:
-    """Tolerate a closed standard output; the exit status still reports the verdicts."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Otherwise Python would try to flush into the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def read_settings(texts: Sequence[str]) -> dict[str, str]:

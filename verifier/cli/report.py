@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 
 from leaveout.errors import SpecError
+from leaveout.verifier.cli.output import write_out
 from leaveout.verifier.cli.parameters import argument, flag, option
 
 
@@ -66,7 +66,6 @@ def report(
 
     Exit status: 0 the page is written, 2 bad input.
     """
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.evidence.exports import export, is_export
 
     if is_export(output):
@@ -74,8 +73,7 @@ def report(
         for name in (name for name, value in given.items() if value is not None):
             raise SpecError(f"{name} needs a page: drop it, or name a page with -o")
         export(results, output)
-        with reader_may_leave():
-            sys.stdout.write(f"{output}\n")
+        write_out(f"{output}\n")
         return
     from leaveout.verifier.page import Page, load
     from leaveout.verifier.page.loading import check_day, day, guard_accounts
@@ -100,5 +98,4 @@ def report(
 
         page = redacted(page)
     target.write(page_bytes(page, Path(output)))
-    with reader_may_leave():
-        sys.stdout.write(f"{output}\n")
+    write_out(f"{output}\n")

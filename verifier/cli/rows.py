@@ -11,6 +11,7 @@ import typer
 
 from leaveout.errors import SpecError
 from leaveout.files import refuse_unwritten
+from leaveout.verifier.cli.output import reader_may_leave, say_notes, write_parts
 from leaveout.verifier.cli.parameters import argument, flag, option
 from leaveout.verifier.cli.progress import live_line
 from leaveout.verifier.output_file import OutputFile
@@ -65,10 +66,7 @@ def rows(
 
     Exit status: 0 done, 2 bad input.
     """
-    from rich.console import Console
-
-    from leaveout.verifier.cli.options import reader_may_leave
-    from leaveout.verifier.cli.rows_table import render_row, render_rows
+    from leaveout.verifier.cli.rows_table import all_rows, single_rows
     from leaveout.verifier.page import load
     from leaveout.verifier.report import write_json
     from leaveout.verifier.rows.known import find_rows, in_order, to_csv, to_json
@@ -86,8 +84,7 @@ def rows(
     report, folder = run.report, result.parent
     from leaveout.verifier.points.sentences import group_notes
 
-    for note in group_notes(report.training):
-        typer.echo(f"note: {note}", err=True)
+    say_notes(group_notes(report.training))
     if time is not None:
         report = _search(report, time, network, family, folder)
         if update:
@@ -104,14 +101,10 @@ def rows(
             as_csv.write(to_csv(found).encode())
     if "-" in (json, csv):
         return
-    console = Console()
-    with console.capture() as table:
-        if row is not None:
-            render_row(found, _inputs(report, network, family, folder), console)
-        else:
-            render_rows(report, found, top, console)
-    with reader_may_leave():
-        sys.stdout.write(table.get())
+    if row is not None:
+        write_parts(single_rows(found, _inputs(report, network, family, folder)))
+    else:
+        write_parts(all_rows(report, found, top))
 
 
 def _inputs(

@@ -12,8 +12,8 @@ import typer
 from leaveout.errors import ShardedError
 from leaveout.exit_codes import ExitCode
 from leaveout.files import refuse_unwritten
-from leaveout.verifier.cli.changes import align, lines
 from leaveout.verifier.cli.options import LABEL, refuse_claim
+from leaveout.verifier.cli.output import align, lines
 from leaveout.verifier.cli.parameters import argument, option
 from leaveout.verifier.cli.progress import counter_bar, interruptible
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
+from leaveout.verifier.cli.output import write_out
 from leaveout.verifier.cli.parameters import argument, option
 
 
@@ -36,7 +36,6 @@ def show(
     from leaveout.errors import ModelError
     from leaveout.files import refuse_unwritten, write_whole
     from leaveout.models.onnx.file import Network
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.model_facts import facts, network_facts, read_any
 
     if output is not None and output.suffix.lower() != ".svg":
@@ -58,5 +57,4 @@ def show(
         raise ModelError(f"{model}: only networks are drawn; drop -o")
     else:
         lines = facts(found, model.name)
-    with reader_may_leave():
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+    write_out("".join(f"{line}\n" for line in lines))

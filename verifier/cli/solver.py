@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from leaveout.verifier.cli.options import CORES, COUNTER_EXAMPLE_SEED
+from leaveout.verifier.cli.output import write_out
 from leaveout.verifier.cli.parameters import argument, option
 from leaveout.verifier.cli.running import run_application
 from leaveout.verifier.cli.vnnlib import keep_to, progress_line, say, status_of
@@ -137,7 +137,6 @@ def verify(
     For example: leaveout-vnnlib verify prop_1.vnnlib --network f=net.onnx --timeout 60
     """
     from leaveout.specs.vnnlib import load_query
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.running import since_start
     from leaveout.verifier.points.query import decide
     from leaveout.verifier.warm_up import warm
@@ -157,8 +156,7 @@ def verify(
         say(decision.reason)
     status = status_of(decision)
     shown = _counter_example(reading, decision, serialise)
-    with reader_may_leave():
-        sys.stdout.write(f"{_WORDS.get(status, status)}\n{shown}")
+    write_out(f"{_WORDS.get(status, status)}\n{shown}")
 
 
 def _counter_example(reading: Reading, decision: Decision, folder: Path | None) -> str:

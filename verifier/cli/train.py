@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import file_lines, lines
 from leaveout.verifier.cli.options import WEIGHT_DECAY, TableOptions
+from leaveout.verifier.cli.output import file_lines, lines, say_notes
 from leaveout.verifier.cli.parameters import flag, option, with_records
 
 if TYPE_CHECKING:
@@ -149,8 +149,7 @@ def train(
         )
     if report.complete_before:
         typer.echo(f"{table.output} is already complete; nothing was trained", err=True)
-    for each in report.warnings:
-        typer.echo(f"note: {each}", err=True)
+    say_notes(report.warnings)
     typer.echo(_table(report))
 
 

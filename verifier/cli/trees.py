@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import lines
 from leaveout.verifier.cli.options import SEED, TEST_SHARE, TableOptions
+from leaveout.verifier.cli.output import lines, say_notes
 from leaveout.verifier.cli.parameters import option, with_records
 from leaveout.verifier.cli.progress import counter_bar
 
@@ -72,8 +72,7 @@ def train(
             test_share=test_share,
             tell=told or (lambda done, of: None),
         )
-    for each in report.warnings:
-        typer.echo(f"note: {each}", err=True)
+    say_notes(report.warnings)
     typer.echo(_training_table(report))
 
 

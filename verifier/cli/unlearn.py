@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from leaveout.verifier.cli.changes import file_lines, lines
 from leaveout.verifier.cli.options import SEED, WEIGHT_DECAY
+from leaveout.verifier.cli.output import file_lines, lines
 from leaveout.verifier.cli.parameters import Options, argument, option, with_records
 from leaveout.verifier.cli.progress import progress
 

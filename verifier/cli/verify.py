@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import perf_counter
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from leaveout.verifier.cli.output import reader_may_leave, write_out, write_parts
 from leaveout.verifier.cli.parameters import argument, flag, option
 
 if TYPE_CHECKING:
@@ -100,12 +100,10 @@ def verify(
 
     Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input.
     """
-    from rich.console import Console
-
     from leaveout.errors import SpecError
-    from leaveout.verifier.cli.options import open_json, read_settings, reader_may_leave
+    from leaveout.verifier.cli.options import open_json, read_settings
     from leaveout.verifier.cli.progress import Display
-    from leaveout.verifier.cli.result_table import render
+    from leaveout.verifier.cli.result_table import result_parts
     from leaveout.verifier.cli.running import since_start
     from leaveout.verifier.options import VerifyOptions
     from leaveout.verifier.report import exit_code, json_for
@@ -163,14 +161,9 @@ def verify(
         )
         kept = None if folder is None else folder.write(report)
     if json != "-":
-        console = Console()
-        # Captured, because the console would set its own exit status on a closed pipe.
-        with console.capture() as table:
-            render(report, console)
-        with reader_may_leave():
-            sys.stdout.write(table.get())
-            if kept is not None:
-                sys.stdout.write(f"{kept.words()}\n")
+        write_parts(result_parts(report))
+        if kept is not None:
+            write_out(f"{kept.words()}\n")
     if target is not None:
         with reader_may_leave():
             target.write(json_for(report, target.path))
@@ -191,9 +184,7 @@ def _evidence_folder(
 def _show_plan(
     spec: Path, options: VerifyOptions, params: dict[str, str], allow_include: list[Path]
 ) -> None:
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.plan import plan
 
     found = plan(spec, options=options, params=params, allow_include=allow_include)
-    with reader_may_leave():
-        sys.stdout.write(str(found))
+    write_out(str(found))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from leaveout.verifier.cli.options import CORES, COUNTER_EXAMPLE_SEED
+from leaveout.verifier.cli.output import write_out
 from leaveout.verifier.cli.parameters import argument, option
 from leaveout.verifier.cli.progress import live_line
 
@@ -86,7 +87,6 @@ def vnnlib(
     Exit status: 0 unsat, 1 sat, 3 unknown or timeout, 2 bad input.
     """
     from leaveout.specs.vnnlib import format_result, load_query, save_result
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.running import since_start
     from leaveout.verifier.output_file import OutputFile
     from leaveout.verifier.points.query import decide
@@ -125,8 +125,7 @@ def vnnlib(
         save_result(result, status, witness)
     if decision.reason:
         say(decision.reason)
-    with reader_may_leave():
-        sys.stdout.write(format_result(status, witness))
+    write_out(format_result(status, witness))
     raise typer.Exit(_EXIT[status])
 
 
