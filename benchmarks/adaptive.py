@@ -23,12 +23,12 @@ from sklearn.model_selection import train_test_split
 from leaveout.models.sharded import ServiceSettings, guarantee, safe_predictions
 from leaveout.verifier.audits.adaptive import (
     Audit,
-    Counts,
     WhiteBox,
     alpha_lower_bound,
     audit,
     clopper_pearson,
 )
+from leaveout.verifier.audits.membership import Counted
 
 from traces import machine
 
@@ -53,7 +53,7 @@ def rate(count: int, trials: int) -> str:
     return f"{count} of {trials} [{low:.2f}, {high:.2f}]"
 
 
-def alpha(found: Audit, one: Counts, at_most: float) -> str:
+def alpha(found: Audit, one: Counted, at_most: float) -> str:
     """Return the alpha an event refutes, with its arm's chance after retraining bounded or not."""
     each = 1 - (1 - CONFIDENCE) / len(found.counts)
     bound = alpha_lower_bound(*one.arms, BETA + GAMMA, each, at_most)

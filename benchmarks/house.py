@@ -117,6 +117,42 @@ def participles(found: dict[str, Source]) -> list[str]:
     ]
 
 
+def undocumented(found: dict[str, Source]) -> list[str]:
+    """Return the public methods of public classes that neither have nor inherit a docstring.
+
+    A member of a protocol without a body may go without.
+    """
+    classes = defaultdict[str, list[ast.ClassDef]](list)
+    for source in found.values():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name].append(node)
+
+    def has_words(node: ast.ClassDef, name: str) -> bool:
+        own = [each for each in _methods(node) if each.name == name and ast.get_docstring(each)]
+        above = (each for base in node.bases for each in classes[_base_name(base)])
+        return bool(own) or any(has_words(each, name) for each in above if each is not node)
+
+    return [
+        f"{source.name}:{method.lineno} {node.name}.{method.name}"
+        for source in found.values()
+        for node in source.tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+        for method in _methods(node)
+        if not (method.name.startswith("_") or ast.unparse(method.body[0]) == "...")
+        and not has_words(node, method.name)
+    ]
+
+
+def _methods(node: ast.ClassDef) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _base_name(base: ast.expr) -> str:
+    """Return the name of a base, without its module and what it is of."""
+    return ast.unparse(base).partition("[")[0].rpartition(".")[2]
+
+
 def single_importers(found: dict[str, Source]) -> dict[str, str]:
     """Return the modules that one other alone imports, with that one; packages stand aside."""
     importers: dict[str, set[str]] = defaultdict(set)

@@ -40,13 +40,7 @@ class TreeMembers:
 
 
 def read_any(path: Path) -> Shown:
-    """Read a model's file of any kind.
-
-    Raises
-    ------
-    LeaveoutError
-        If it is missing, damaged, or of no known kind.
-    """
+    """Read a model's file of any kind."""
     if path.is_dir():
         names = sorted(each.name for each in path.iterdir() if each.suffix in {".npz", ".onnx"})
         raise ModelError(

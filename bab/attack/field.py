@@ -66,9 +66,9 @@ class Field(Protocol[W_co]):
     """
 
     @property
-    def box(self) -> Box: ...  # noqa: D102
+    def box(self) -> Box: ...
     @property
-    def lanes(self) -> int: ...  # noqa: D102
+    def lanes(self) -> int: ...
     @property
     def parameters(self) -> int:
         """The number of parameters read to evaluate a lane at a point."""
@@ -80,7 +80,7 @@ class Field(Protocol[W_co]):
         ...
 
     @property
-    def upper(self) -> Floats: ...  # noqa: D102
+    def upper(self) -> Floats: ...
     @property
     def sizes(self) -> tuple[float, ...]:
         """Typical pre-activations of each layer."""

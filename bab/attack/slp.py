@@ -52,11 +52,11 @@ class Problem(Protocol):
     """The interface of ascent problems."""
 
     @property
-    def lower(self) -> Floats: ...  # noqa: D102
+    def lower(self) -> Floats: ...
     @property
-    def upper(self) -> Floats: ...  # noqa: D102
+    def upper(self) -> Floats: ...
     @property
-    def slacks(self) -> tuple[float | Floats, ...]: ...  # noqa: D102
+    def slacks(self) -> tuple[float | Floats, ...]: ...
 
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
         """Return the goals and limits near points, shape (m, p, d); see `evaluate`."""

@@ -60,7 +60,6 @@ class LinearColumns(TableColumns, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def width(self) -> int | None:
-        """See `TableColumns.width`."""
         return None if self.frozen else super().width
 
     @property
@@ -123,7 +122,6 @@ class LinearFolder(ModelFolder):
 
     @classmethod
     def load(cls, directory: Path) -> LinearFolder:
-        """See `ModelFolder.load`."""
         model = load_linear(directory / LINEAR)
         columns = LINEARS.load_columns(directory / COLUMNS, model.inputs)
         assert isinstance(columns, LinearColumns)
@@ -138,38 +136,31 @@ class LinearFolder(ModelFolder):
 
     @property
     def rows(self) -> LinearModel:
-        """See `ModelFolder.rows`."""
         return self.model
 
     @property
     def digest(self) -> str:
-        """See `ModelFolder.digest`."""
         return self.model.digest
 
     def save(self, path: Path) -> None:
-        """See `ModelFolder.save`."""
         save_linear(path, self.model)
 
     def more(self) -> Mapping[str, bytes]:
-        """See `ModelFolder.more`."""
         frozen = {self.columns.frozen: self.network} if self.network else {}
         return {**frozen, **super().more()}
 
     @property
     def columns_read(self) -> frozenset[str]:
-        """See `ModelFolder.columns_read`."""
         weight = self.columns.weight
         return super().columns_read | ({weight} if weight else set())
 
     @property
     def claim(self) -> str:
-        """See `ModelFolder.claim`."""
         if self.model.labels:
             return super().claim
         return "find d: least d such that\n    forall x in X, M in F: difference(L, M, x) <= d\n"
 
     def inputs(self) -> str:
-        """See `ModelFolder.inputs`."""
         lower, upper = self._box()
         if lower.min() == lower.max() == 0 and upper.min() == upper.max() == 1:
             box = "box(0, 1)"
@@ -247,7 +238,6 @@ class LinearFolder(ModelFolder):
         return float(no_less(np.sqrt(squares))), scores
 
     def without(self, names: Sequence[int]) -> LinearFolder:
-        """See `ModelFolder.without`."""
         old = self.model
         kept = np.flatnonzero(~np.isin(old.names, names))
         if len(kept) < 2:
@@ -266,7 +256,6 @@ class LinearFolder(ModelFolder):
         return replace(self, model=replace(model, coefficients=coefficients))
 
     def rows_of(self, table: Table, X: NDArray[np.float64]) -> Rows:
-        """See `ModelFolder.rows_of`."""
         assert self.columns.encoding is not None
         label, labels = self.columns.encoding.label, self.model.labels
         if labels:
@@ -292,7 +281,6 @@ class LinearFolder(ModelFolder):
     def with_rows(
         self, rows: Rows, cells: Sequence[str] | None
     ) -> tuple[LinearFolder, NDArray[np.int64]]:
-        """See `ModelFolder.with_rows`."""
         (X, y, weights), old = rows, self.model
         names = np.arange(old.next_name, old.next_name + len(X))
         groups = old.groups
@@ -310,7 +298,6 @@ class LinearFolder(ModelFolder):
         return self._refit(model), names
 
     def ends_with(self, rows: Rows) -> bool:
-        """See `ModelFolder.ends_with`."""
         held, count = (self.model.X, self.model.y, self.model.weights), len(rows[0])
         return all(np.array_equal(own[-count:], each) for own, each in zip(held, rows, strict=True))
 
@@ -329,7 +316,6 @@ class LinearFolder(ModelFolder):
         return seconds
 
     def scales_left(self) -> tuple[str, ...]:
-        """See `ModelFolder.scales_left`."""
         encoding, X = self.columns.encoding, self.model.X
         if encoding is None or self.columns.frozen:
             return ()

@@ -48,11 +48,11 @@ class Held(Protocol):
     """The rows that a model holds: their names, which never shift, features and groups."""
 
     @property
-    def names(self) -> NDArray[np.int64]: ...  # noqa: D102
+    def names(self) -> NDArray[np.int64]: ...
     @property
-    def X(self) -> NDArray[np.float64]: ...  # noqa: D102, N802
+    def X(self) -> NDArray[np.float64]: ...  # noqa: N802
     @property
-    def groups(self) -> Any: ...  # noqa: D102
+    def groups(self) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)

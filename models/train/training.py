@@ -181,7 +181,6 @@ class StackedTask(Task):
         return networks_that_fit(self._stack(range(1), "meta"), memory, GROUP[self.device])
 
     def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
-        """See `Task.do`."""
         import torch
 
         if isinstance(order, Check):

@@ -12,7 +12,8 @@ from rich.console import Console
 from leaveout.errors import CertificateError, RejectedError
 from leaveout.models.forest import DareForestClassifier
 from leaveout.verifier.certify.check import check
-from leaveout.verifier.cli.result_table import render_checked
+from leaveout.verifier.cli.output import print_parts
+from leaveout.verifier.cli.result_table import checked_parts
 from leaveout.verifier.run import verify
 
 from support.certificates import Content
@@ -39,7 +40,7 @@ def test_every_statement_is_in_the_certificate_and_accepted(folder, snapshot):
     assert names[:2] == [("bound, sure", 0), ("bound, sure", 1)]
     assert {name for name, _ in names[2:]} == {"apart", "learnt", "alike", "differ"}
     console = Console(width=100, record=True, file=io.StringIO())
-    render_checked(found, console)
+    print_parts(checked_parts(found), console)
     assert console.export_text() == snapshot
 
 

@@ -197,10 +197,10 @@ def test_the_published_rates_of_adult_separate_if_each_row_had_a_model_of_its_ow
 
 
 def test_the_implied_alpha_is_that_of_the_counts():
-    found = implied_guarantee(Counted("e", "after", 60, 3, 60, 60), 0.95)
+    found = implied_guarantee(Counted("e", 60, 3, 60, 60), 0.95)
     assert found.alpha == alpha_lower_bound(60, 60, 3, 60, 0.0, 0.95) > 1.5
-    assert implied_guarantee(Counted("e", "after", 3, 60, 60, 60), 0.95).alpha == 0
-    assert implied_guarantee(Counted("e", "after", 3, 60, 60, 60).opposite(), 0.95).alpha > 1.5
+    assert implied_guarantee(Counted("e", 3, 60, 60, 60), 0.95).alpha == 0
+    assert implied_guarantee(Counted("e", 3, 60, 60, 60).opposite(), 0.95).alpha > 1.5
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 1.5])

@@ -1,5 +1,7 @@
 """What keeps the house in order: its names, its files, and who may know whom."""
 
+import ast
+
 import house
 
 MOST = 740
@@ -10,6 +12,19 @@ SOURCES = house.sources(house.ROOT)
 
 def test_no_function_is_named_by_a_bare_participle():
     assert not [str(found) for found in house.participles(SOURCES)]
+
+
+def test_every_public_method_has_a_docstring_or_inherits_one():
+    assert not house.undocumented(SOURCES)
+
+
+def test_a_docstring_is_inherited_from_whatever_base_has_it(tmp_path):
+    text = (
+        "class A:\n    def f(self): 'Return.'\n\nclass B(m.A[int]): ...\n\n"
+        "class C(B):\n    def f(self): return 1\n    def g(self): return 2\n"
+    )
+    source = house.Source("m", tmp_path, text, ast.parse(text))
+    assert house.undocumented({"m": source}) == ["m:8 C.g"]
 
 
 def test_no_file_holds_too_much():

@@ -9,7 +9,8 @@ import pytest
 from rich.console import Console
 
 from leaveout.models.votes import Ballots, Origin, write_ballots
-from leaveout.verifier.cli.result_table import render
+from leaveout.verifier.cli.output import print_parts
+from leaveout.verifier.cli.result_table import result_parts
 from leaveout.verifier.page import Page, document, load
 from leaveout.verifier.page.markdown import markdown
 from leaveout.verifier.report import write_json
@@ -25,7 +26,7 @@ def told(folder, claims, votes, truth, labels, width=120, **origin):
     (folder / "a.spec").write_text(f'let V = ballots("b.npz")\n{text}\n')
     report = verify(folder / "a.spec")
     console = Console(file=io.StringIO(), width=width)
-    render(report, console)
+    print_parts(result_parts(report), console)
     write_json(report, folder / "r.json")
     page = Page(load([str(folder / "r.json")]))
     return console.file.getvalue(), document(page), markdown(page)

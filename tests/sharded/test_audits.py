@@ -18,7 +18,6 @@ from leaveout.models.sharded import ServiceSettings, ShardedClassifier, safe_pre
 from leaveout.models.sharded.aggregation import draw_function
 from leaveout.verifier.audits.adaptive import (
     Audit,
-    Counts,
     Duplicated,
     Trial,
     WhiteBox,
@@ -28,6 +27,7 @@ from leaveout.verifier.audits.adaptive import (
     holm,
     refutation_level,
 )
+from leaveout.verifier.audits.membership import Counted
 
 
 def test_the_interval_covers_as_often_as_it_says(snapshot):
@@ -238,8 +238,8 @@ def test_trials_are_replayed_counted_and_stopped_in_time(monkeypatch, snapshot):
 
 
 def test_events_are_bounded_together():
-    one = Audit((Counts("a", 30, 5, 40, 40),), (None,))
-    two = Audit((Counts("a", 30, 5, 40, 40), Counts("b", 20, 20, 40, 40)), (None, None))
+    one = Audit((Counted("a", 30, 5, 40, 40),), (None,))
+    two = Audit((Counted("a", 30, 5, 40, 40), Counted("b", 20, 20, 40, 40)), (None, None))
     assert two.alpha_lower_bounds(0, 0, 0.95)[0] < one.alpha_lower_bounds(0, 0, 0.95)[0]
     assert two.refuted_by(0.3, 0, 0, 0.95) == (0,)
 

@@ -16,8 +16,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from leaveout.errors import ShardedError
-from leaveout.verifier.audits.adaptive import WhiteBox, alpha_lower_bound, audit, refutation_level
-from leaveout.verifier.audits.adaptive.trials import halves
+from leaveout.verifier.audits.adaptive import (
+    WhiteBox,
+    alpha_lower_bound,
+    audit,
+    halves,
+    refutation_level,
+)
 
 from support.depth import rounds
 

@@ -37,22 +37,14 @@ class Range(NamedTuple):
 class Attack:
     """How well one attack does.
 
-    Attributes
-    ----------
-    name : str
-    auc : Range
-        Probability that a training row scores above another row; ties count half.
-    rates : tuple of (Range or None)
-        Share of training rows found where at most one other row in `ONE_IN` is taken for one;
-        None with too few others; empty for attacks that see labels only: they have no threshold.
-    advantage : Range
-        Largest difference of the two shares over all thresholds; accuracy is (1 + advantage) / 2.
+    ``rates`` are the shares of training rows found where at most one other row in `ONE_IN` is taken
+    for one; None with too few others. Attacks that see labels only have no threshold, and none.
     """
 
     name: str
-    auc: Range
+    auc: Range  # probability that a training row scores above another row; ties count half
     rates: tuple[Range | None, ...]
-    advantage: Range
+    advantage: Range  # largest difference of both shares; accuracy is (1 + advantage) / 2
 
 
 def scaled_confidence(scores: Floats, labels: Integers) -> Floats:
@@ -161,14 +153,8 @@ def online_ratios(seen: Floats, kept: Floats, out: Floats) -> Floats:
     which may be the one under attack: so the mean is that with the row less what the other rows
     lose by leaving, on average, and the spread is theirs.
 
-    Parameters
-    ----------
-    seen : ndarray of float64, shape (rows,)
-        What the model under attack says of each row.
-    kept : ndarray of float64, shape (rows, references)
-        What models say that were trained with the row; NaN where one was not.
-    out : ndarray of float64, shape (rows,)
-        What the model without the row says.
+    Of each row ``seen`` is what the model under attack says, ``kept`` what models say that were
+    trained with it (shape (rows, references), NaN where one was not), ``out`` the model without it.
     """
     mean, spread = np.nanmean(kept, axis=1), np.nanstd(kept, axis=1)
     lost, count = mean - out, len(out) - 1

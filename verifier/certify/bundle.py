@@ -36,7 +36,6 @@ class NotedPlaces(Places):
     found: dict[str, Found] = field(default_factory=dict)  # by SHA-256
 
     def find(self, part: FilePart, what: What) -> Path:
-        """See `leaveout.kernel.claims.places.Places`."""
         where = super().find(part, what)
         self.found[part.sha256] = Found(part, what, tuple(self._files(where, part.kind)))
         return where

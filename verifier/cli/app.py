@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Annotated
 
 import typer
 
@@ -20,6 +19,7 @@ from leaveout.verifier.cli.functions import functions
 from leaveout.verifier.cli.guard import guard
 from leaveout.verifier.cli.hinges import hinges
 from leaveout.verifier.cli.linear import linear
+from leaveout.verifier.cli.parameters import option
 from leaveout.verifier.cli.partition import partition
 from leaveout.verifier.cli.report import report
 from leaveout.verifier.cli.rows import rows
@@ -55,12 +55,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version and exit.", callback=_version, is_eager=True
-        ),
-    ] = False,
+    version: bool = option(
+        "Print the version and exit.", "--version", default=False, callback=_version, is_eager=True
+    ),
 ) -> None:
     """Prove how much any one training record can change a model's answers."""
 

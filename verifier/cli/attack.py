@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from leaveout.verifier.cli.changes import align, lines
-from leaveout.verifier.cli.options import Adopt, Seed
+from leaveout.verifier.cli.options import ADOPT, SEED
+from leaveout.verifier.cli.output import align, lines, say_notes, write_out
+from leaveout.verifier.cli.parameters import argument, flag, option
 from leaveout.verifier.cli.progress import counter_bar
 
 if TYPE_CHECKING:
@@ -20,59 +18,36 @@ if TYPE_CHECKING:
 
 
 def attack(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="A network with its family, a forest, a linear model, or boosted trees with their "
-            "members.",
-            show_default=False,
-        ),
-    ],
-    data: Annotated[
-        Path,
-        typer.Option(
-            metavar="CSV|NPZ",
-            help="Rows with labels: those that the model was trained on, and others like them. A "
-            "CSV with the training table's columns, or an NPZ with X_train, y_train, X_test and "
-            "y_test.",
-            show_default=False,
-        ),
-    ],
-    named: Annotated[
-        str,
-        typer.Option(
-            "--id",
-            metavar="COLUMN",
-            help="Column of the CSV that names training rows, or groups, as the training table "
-            "does, or by their numbers from 0; rows with another name are others.",
-            show_default="the training table's, or rows are found by what they hold",
-        ),
-    ] = "",
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="Also attack the answers of a guard of this epsilon; none is drawn or stored.",
-            show_default=False,
-        ),
-    ] = None,
-    references: Annotated[
-        int, typer.Option(help="Most models with a row that its likelihood ratio is taken from.")
-    ] = 64,
-    seed: Seed = 0,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", metavar="JSON", help="Write all numbers.", show_default=False
-        ),
-    ] = None,
-    names: Annotated[
-        bool,
-        typer.Option(
-            "--names", help="Say what the rows most at risk are called: personal data, perhaps."
-        ),
-    ] = False,
-    adopt: Adopt = False,
+    folder: Path = argument(
+        "A network with its family, a forest, a linear model, or boosted trees with their members.",
+        metavar="DIR",
+    ),
+    data: Path = option(
+        "Rows with labels: those that the model was trained on, and others like them. A CSV with "
+        "the training table's columns, or an NPZ with X_train, y_train, X_test and y_test.",
+        default=...,
+        metavar="CSV|NPZ",
+    ),
+    named: str = option(
+        "Column of the CSV that names training rows, or groups, as the training table does, or by "
+        "their numbers from 0; rows with another name are others.",
+        "--id",
+        default="",
+        metavar="COLUMN",
+        shown="the training table's, or rows are found by what they hold",
+    ),
+    epsilon: float | None = option(
+        "Also attack the answers of a guard of this epsilon; none is drawn or stored."
+    ),
+    references: int = option(
+        "Most models with a row that its likelihood ratio is taken from.", default=64
+    ),
+    seed: int = SEED,
+    output: Path | None = option("Write all numbers.", "-o", "--output", metavar="JSON"),
+    names: bool = flag(
+        "--names", "Say what the rows most at risk are called: personal data, perhaps."
+    ),
+    adopt: bool = ADOPT,
 ) -> None:
     """Measure how well attacks tell the rows that a model was trained on from others.
 
@@ -87,7 +62,6 @@ def attack(
     from leaveout.errors import GuardError
     from leaveout.files import write_whole
     from leaveout.kernel.files import digest_of
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.guard.attack import attack as find
     from leaveout.verifier.guard.attack import read_asked
     from leaveout.verifier.guard.loading import model_files
@@ -113,12 +87,10 @@ def attack(
         digests = {"data": digest_of(data)}
         digests |= {each.name: digest_of(each) for each in model_files(folder)}
         write_whole(output, _json_of(found, asked, digests, names))
-    with reader_may_leave():
-        sys.stdout.write(_table(found, asked, "group" if known.subject.group else "row", names))
-        if output is not None:
-            sys.stdout.write(lines([("file", str(output))]) + "\n")
-        for note in known.subject.notes:
-            typer.echo(f"note: {note}", err=True)
+    file = "" if output is None else lines([("file", str(output))]) + "\n"
+    unit = "group" if known.subject.group else "row"
+    write_out(_table(found, asked, unit, names) + file)
+    say_notes(known.subject.notes)
 
 
 def _json_of(found: Found, asked: Asked, digests: dict[str, str], names: bool) -> bytes:

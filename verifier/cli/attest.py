@@ -2,64 +2,37 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from leaveout.verifier.cli.output import write_out
+from leaveout.verifier.cli.parameters import argument, option
 
 
 def attest(
-    result: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="RESULT.json", help="Results, as verify --json writes them.", show_default=False
-        ),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Private key to sign with, in PEM. Without one, the statement is unsigned.",
-            show_default=False,
-        ),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The certificate of the same run, as verify --certificate writes it.",
-            show_default=False,
-        ),
-    ] = None,
-    files: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="DIR",
-            help="The specification's folder, if it has moved. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="The attestation to write. An existing file is replaced only if it is an "
-            "attestation.",
-            show_default="attestation.json next to the results",
-        ),
-    ] = None,
-    new_key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="NAME",
-            help="Create a key pair instead: NAME.key, the private key for signing, and "
-            "NAME.pub, the public key to share.",
-            show_default=False,
-        ),
-    ] = None,
+    result: Path | None = argument(
+        "Results, as verify --json writes them.", default=None, metavar="RESULT.json"
+    ),
+    key: Path | None = option(
+        "Private key to sign with, in PEM. Without one, the statement is unsigned.", metavar="FILE"
+    ),
+    certificate: Path | None = option(
+        "The certificate of the same run, as verify --certificate writes it.", metavar="FILE"
+    ),
+    files: list[Path] | None = option(
+        "The specification's folder, if it has moved. May be repeated.", metavar="DIR"
+    ),
+    output: Path | None = option(
+        "The attestation to write. An existing file is replaced only if it is an attestation.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        shown="attestation.json next to the results",
+    ),
+    new_key: Path | None = option(
+        "Create a key pair instead: NAME.key, the private key for signing, and NAME.pub, the "
+        "public key to share.",
+        metavar="NAME",
+    ),
 ) -> None:
     """Write an attestation: digests of all files that the results rest on, and every verdict.
 
@@ -74,7 +47,6 @@ def attest(
     Exit status: 0 the attestation is written, 2 bad input.
     """
     from leaveout.errors import SpecError
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.evidence.attest import attest as run
     from leaveout.verifier.evidence.exports import ATTESTED, open_output
     from leaveout.verifier.evidence.parts import ATTESTATION
@@ -84,8 +56,7 @@ def attest(
         if any(each is not None for each in (result, key, certificate, files, output)):
             raise SpecError("--new-key only creates keys; remove the other arguments")
         keyid = make_keys(new_key)
-        with reader_may_leave():
-            sys.stdout.write(f"{new_key}.key and {new_key}.pub: key {keyid}\n")
+        write_out(f"{new_key}.key and {new_key}.pub: key {keyid}\n")
         return
     if result is None:
         raise SpecError("attest: name the results file that verify --json wrote")
@@ -99,7 +70,5 @@ def attest(
         if found.keyid
         else ("not signed; pass a private key with --key to sign")
     )
-    with reader_may_leave():
-        for note in found.notes:
-            sys.stdout.write(f"note: {note}\n")
-        sys.stdout.write(f"{where}: {found.digests} digests, {signed}\n")
+    notes = "".join(f"note: {note}\n" for note in found.notes)
+    write_out(f"{notes}{where}: {found.digests} digests, {signed}\n")

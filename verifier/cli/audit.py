@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperGroup
 
 from leaveout.errors import AuditError
 from leaveout.verifier.cli.attack import attack
-from leaveout.verifier.cli.changes import align
-from leaveout.verifier.cli.options import (
-    BatchSize,
-    Epochs,
-    FollowerSteps,
-    GameBatch,
-    GameRate,
-    LeaderSteps,
-    LearningRate,
-    Seed,
-    WeightDecay,
-    refuse_claim,
-)
+from leaveout.verifier.cli.options import SEED, refuse_claim
+from leaveout.verifier.cli.output import align
+from leaveout.verifier.cli.parameters import argument, flag, option, with_records
 from leaveout.verifier.cli.progress import progress
-from leaveout.verifier.cli.unlearn import undrawn_note
+from leaveout.verifier.cli.unlearn import GameOptions, ScheduleOptions, undrawn_note
 
 if TYPE_CHECKING:
     from leaveout.verifier.audits.membership import Row, Views
@@ -92,111 +82,60 @@ def _down(alpha: float) -> str:
 
 
 @audit.command()
+@with_records
 def trials(
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="AUDIT.npz",
-            help="The audit file to write.",
-            show_default=False,
-        ),
-    ],
-    model: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="MODEL.onnx",
-            help="A network; every trial retrains its architecture.",
-            show_default=False,
-        ),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="NPZ",
-            help="Data with test rows: an NPZ with X_train, y_train, X_test and y_test.",
-            show_default=False,
-        ),
-    ] = None,
-    forget: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Share of the rows to forget in each trial; each trial draws its own.",
-            show_default="0.05",
-        ),
-    ] = None,
-    forget_class: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABEL",
-            help="Forget all rows of this label in every trial, instead of a share.",
-            show_default=False,
-        ),
-    ] = None,
-    count: Annotated[
-        int,
-        typer.Option("--trials", help="Trials; each trains an original and a retrained network."),
-    ] = 20,
-    unlearned: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="NPZ",
-            help="Posteriors of models unlearned by any method (arrays trial, forgotten, label, "
-            "posteriors), instead of MODEL and data.",
-            show_default=False,
-        ),
-    ] = None,
-    retrained: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="NPZ",
-            help="The same for retrained models, on the same rows.",
-            show_default=False,
-        ),
-    ] = None,
-    counts: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV|JSON",
-            help="Event counts from trials run elsewhere, one row per event with columns event, "
-            "unlearned_hits, unlearned_trials, retrained_hits and retrained_trials, "
-            "instead of MODEL and data.",
-            show_default=False,
-        ),
-    ] = None,
-    alpha: Annotated[
-        float | None,
-        typer.Option(
-            help="With --counts: alpha of the unlearning claim to test.",
-            show_default="the largest that the counts refute",
-        ),
-    ] = None,
-    beta: Annotated[float, typer.Option(help="With --counts: the same claim's value.")] = 0.0,
-    gamma: Annotated[float, typer.Option(help="With --counts: the same claim's value.")] = 0.0,
-    rows: Annotated[int, typer.Option(help="Most rows of each kind recorded per trial.")] = 500,
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="No trial starts later than this.", show_default="no limit"),
-    ] = None,
-    same_seed: Annotated[
-        bool,
-        typer.Option(
-            "--same-seed", help="Retrain with the original's seed instead of a fresh one."
-        ),
-    ] = False,
-    rounds: Annotated[int, typer.Option(help="Rounds of the unlearning game.")] = 100,
-    leader_steps: LeaderSteps = 10,
-    follower_steps: FollowerSteps = 1,
-    game_batch: GameBatch = 500,
-    game_lr: GameRate = 0.05,
-    epochs: Epochs = 50,
-    batch: BatchSize = 100,
-    lr: LearningRate = 0.1,
-    weight_decay: WeightDecay = 1e-5,
-    confidence: Annotated[float, typer.Option(help="Confidence of the printed intervals.")] = 0.95,
-    seed: Seed = 0,
+    *,
+    output: Path = option(
+        "The audit file to write.", "-o", "--output", default=..., metavar="AUDIT.npz"
+    ),
+    model: Path | None = argument(
+        "A network; every trial retrains its architecture.", default=None, metavar="MODEL.onnx"
+    ),
+    data: Path | None = argument(
+        "Data with test rows: an NPZ with X_train, y_train, X_test and y_test.",
+        default=None,
+        metavar="NPZ",
+    ),
+    forget: float | None = option(
+        "Share of the rows to forget in each trial; each trial draws its own.",
+        metavar="SHARE",
+        shown="0.05",
+    ),
+    forget_class: str | None = option(
+        "Forget all rows of this label in every trial, instead of a share.", metavar="LABEL"
+    ),
+    count: int = option(
+        "Trials; each trains an original and a retrained network.", "--trials", default=20
+    ),
+    unlearned: Path | None = option(
+        "Posteriors of models unlearned by any method (arrays trial, forgotten, label, "
+        "posteriors), instead of MODEL and data.",
+        metavar="NPZ",
+    ),
+    retrained: Path | None = option(
+        "The same for retrained models, on the same rows.", metavar="NPZ"
+    ),
+    counts: Path | None = option(
+        "Event counts from trials run elsewhere, one row per event with columns event, "
+        "unlearned_hits, unlearned_trials, retrained_hits and retrained_trials, instead of MODEL "
+        "and data.",
+        metavar="CSV|JSON",
+    ),
+    alpha: float | None = option(
+        "With --counts: alpha of the unlearning claim to test.",
+        shown="the largest that the counts refute",
+    ),
+    beta: float = option("With --counts: the same claim's value.", default=0.0),
+    gamma: float = option("With --counts: the same claim's value.", default=0.0),
+    rows: int = option("Most rows of each kind recorded per trial.", default=500),
+    seconds: float | None = option("No trial starts later than this.", shown="no limit"),
+    same_seed: bool = flag(
+        "--same-seed", "Retrain with the original's seed instead of a fresh one."
+    ),
+    players: GameOptions,
+    training: ScheduleOptions,
+    confidence: float = option("Confidence of the printed intervals.", default=0.95),
+    seed: int = SEED,
 ) -> None:
     """Record what an attacker sees of unlearned models and of retrained ones.
 
@@ -248,17 +187,8 @@ def trials(
                 "name MODEL.onnx and its data, or pass --unlearned and --retrained; see "
                 "leaveout audit trials --help"
             )
-        from leaveout.models.unlearning import Game, Schedule
         from leaveout.verifier.audits.membership.recording import record
 
-        game = Game(
-            rounds=rounds,
-            leader_steps=leader_steps,
-            follower_steps=follower_steps,
-            batch=game_batch,
-            learning_rate=game_lr,
-        )
-        schedule = Schedule(epochs=epochs, batch=batch, learning_rate=lr, weight_decay=weight_decay)
         with progress("auditing", "trials", count) as on_trial:
             found, made = record(
                 model,
@@ -269,8 +199,8 @@ def trials(
                 rows=rows,
                 seconds=seconds,
                 same_seed=same_seed,
-                game=game,
-                schedule=schedule,
+                game=players.game(),
+                schedule=training.schedule,
                 seed=seed,
                 on_trial=on_trial,
             )

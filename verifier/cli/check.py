@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from leaveout.errors import SpecError
 from leaveout.exit_codes import ExitCode
 from leaveout.files import refuse_unread
+from leaveout.verifier.cli.output import write_parts
+from leaveout.verifier.cli.parameters import argument, flag, option
 from leaveout.verifier.cli.progress import live_line
 
 _HANDED = (
@@ -20,81 +20,41 @@ _HANDED = (
 
 
 def check(
-    evidence: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CERTIFICATE|ATTESTATION|DIR",
-            help="A certificate, an attestation, or an evidence folder.",
-            show_default=False,
-        ),
-    ],
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Public key that must have signed the attestation.",
-            show_default=False,
-        ),
-    ] = None,
-    network: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A network that has moved; it must be the same file. If there are several, "
-            "name all.",
-            show_default=False,
-        ),
-    ] = None,
-    family: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="A family that has moved; it must be the same. If there are several, name all.",
-            show_default=False,
-        ),
-    ] = None,
-    files: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="PATH",
-            help="A file that has moved, such as ballots, or a folder to search, such as the "
-            "specification's new one. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    exact: Annotated[
-        bool,
-        typer.Option(
-            "--exact",
-            help="Prove leaks of linear models in whole numbers, without any rounding, up to "
-            "10,000 rows.",
-        ),
-    ] = False,
-    record: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the answers to the kernel's questions to a file; the program "
-            "leaveout-check proves the certificate again from them alone (networks of dense "
-            "layers).",
-            show_default=False,
-        ),
-    ] = None,
-    bundle: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write these answers, the certificate and the files that it names into one file, "
-            "which leaveout-check proves again alone (pip install ./kernel from a checkout).",
-            show_default=False,
-        ),
-    ] = None,
-    without_family: Annotated[
-        bool,
-        typer.Option(
-            "--without-family",
-            help="Leave families out of the bundle: whoever checks it has to ask for them, and "
-            "passes them with --family.",
-        ),
-    ] = False,
+    evidence: Path = argument(
+        "A certificate, an attestation, or an evidence folder.",
+        metavar="CERTIFICATE|ATTESTATION|DIR",
+    ),
+    key: Path | None = option("Public key that must have signed the attestation.", metavar="FILE"),
+    network: list[Path] | None = option(
+        "A network that has moved; it must be the same file. If there are several, name all."
+    ),
+    family: list[Path] | None = option(
+        "A family that has moved; it must be the same. If there are several, name all."
+    ),
+    files: list[Path] | None = option(
+        "A file that has moved, such as ballots, or a folder to search, such as the "
+        "specification's new one. May be repeated.",
+        metavar="PATH",
+    ),
+    exact: bool = flag(
+        "--exact",
+        "Prove leaks of linear models in whole numbers, without any rounding, up to 10,000 rows.",
+    ),
+    record: Path | None = option(
+        "Write the answers to the kernel's questions to a file; the program leaveout-check proves "
+        "the certificate again from them alone (networks of dense layers).",
+        metavar="FILE",
+    ),
+    bundle: Path | None = option(
+        "Write these answers, the certificate and the files that it names into one file, which "
+        "leaveout-check proves again alone (pip install ./kernel from a checkout).",
+        metavar="FILE",
+    ),
+    without_family: bool = flag(
+        "--without-family",
+        "Leave families out of the bundle: whoever checks it has to ask for them, and passes them "
+        "with --family.",
+    ),
 ) -> None:
     """Check a certificate, or a folder of evidence, with an independent program.
 
@@ -117,12 +77,9 @@ def check(
     first part that fails), 2 a file is missing or unreadable, 3 nothing is wrong, but not every
     result is proved again.
     """
-    from rich.console import Console
-
     from leaveout.verifier.certify.bundle import entries, is_bundle
-    from leaveout.verifier.cli.checked_evidence import render_evidence
-    from leaveout.verifier.cli.options import reader_may_leave
-    from leaveout.verifier.cli.result_table import render_checked
+    from leaveout.verifier.cli.checked_evidence import evidence_parts
+    from leaveout.verifier.cli.result_table import checked_parts
 
     if is_bundle(evidence):
         raise SpecError(
@@ -135,14 +92,14 @@ def check(
         raise SpecError(
             f"--key {key}: only attestations are signed; {evidence} is not an attestation"
         )
-    for option, file in (("--record", record), ("--bundle", bundle)):
+    for name, file in (("--record", record), ("--bundle", bundle)):
         if attestation is not None and file is not None:
             raise SpecError(
-                f"{option} {file}: name the certificate in {evidence} itself, not the folder"
+                f"{name} {file}: name the certificate in {evidence} itself, not the folder"
             )
     if without_family and bundle is None:
         raise SpecError("--without-family needs --bundle FILE")
-    console, status_code = Console(), ExitCode.PROVED
+    status_code = ExitCode.PROVED
     with live_line("loading") as tell:
 
         def report(name: str, label: int | None, done: int, total: int) -> None:
@@ -163,11 +120,9 @@ def check(
                 with_family=not without_family,
                 progress=report,
             )
-            with console.capture() as shown:
-                render_checked(found, console)
-                if bundle is not None:
-                    for line in (f"{bundle}: {_HANDED}", *entries(bundle)):
-                        console.print(line, soft_wrap=True, markup=False, highlight=False)
+            shown = [*checked_parts(found)]
+            if bundle is not None:
+                shown += [f"{bundle}: {_HANDED}", *entries(bundle)]
         else:
             from leaveout.verifier.evidence.checking import check_evidence
 
@@ -180,12 +135,10 @@ def check(
                 exact=exact,
                 progress=report,
             )
-            with console.capture() as shown:
-                render_evidence(held, console)
+            shown = [*evidence_parts(held)]
             if not all(each.proved for each in held.standings):
                 status_code = ExitCode.UNKNOWN
-    with reader_may_leave():
-        sys.stdout.write(shown.get())
+    write_parts(shown)
     raise typer.Exit(status_code)
 
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console
-from rich.text import Text
-
-from leaveout.verifier.cli.result_table import render_checked
+from leaveout.verifier.cli.output import Part
+from leaveout.verifier.cli.result_table import checked_parts
 from leaveout.verifier.evidence.certified import Standing
 from leaveout.verifier.evidence.checking import CheckedEvidence
 
 
-def render_evidence(found: CheckedEvidence, console: Console) -> None:
-    """Print the signer, the checked parts, and what was proved again."""
-    for line in _head(found):
-        console.print(Text(line), soft_wrap=True)
-    console.print()
-    for standing in found.standings:
-        console.print(Text(_standing_line(standing)), soft_wrap=True)
+def evidence_parts(found: CheckedEvidence) -> Iterator[Part]:
+    """Yield the signer, the checked parts, and what was proved again."""
+    yield from _head(found)
+    yield ""
+    yield from map(_standing_line, found.standings)
     if found.checked:
-        console.print()
-        render_checked(list(found.checked), console)
+        yield ""
+        yield from checked_parts(found.checked)
 
 
 def _head(found: CheckedEvidence) -> Iterator[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
-from leaveout.verifier.cli.options import Charset, Decimal, Drop, Separator
+from leaveout.verifier.cli.options import CsvOptions
+from leaveout.verifier.cli.output import reader_may_leave
+from leaveout.verifier.cli.parameters import argument, flag, option, with_records
 
 
 class _Inputs(StrEnum):
@@ -16,71 +17,40 @@ class _Inputs(StrEnum):
     FLOAT64 = "float64"
 
 
+@with_records
 def compare(
-    one: Annotated[
-        Path,
-        typer.Argument(
-            metavar="ONE",
-            help="A model of trees: XGBoost (JSON, UBJSON), LightGBM (text), CatBoost or EBM "
-            "(JSON), or ONNX.",
-            show_default=False,
-        ),
-    ],
-    other: Annotated[
-        Path, typer.Argument(metavar="OTHER", help="The same, exported.", show_default=False)
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="CSV",
-            help="Rows to compare one by one, with the models' features as columns, in order or "
-            "by name. The proof is then about all inputs within the range of each column, and "
-            "columns without gaps have no missing values.",
-            show_default=False,
-        ),
-    ] = None,
-    box: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BOUNDS",
-            help="Ends of features, by name or number from 0, e.g. 'age in 18..90, 3 in 0..1'. "
-            "Such features are never missing. In place of the range of a column of --data.",
-            show_default="all finite numbers",
-        ),
-    ] = None,
-    no_missing: Annotated[
-        bool,
-        typer.Option("--no-missing", help="No value is missing; not with --data, which tells."),
-    ] = False,
-    inputs: Annotated[
-        _Inputs | None,
-        typer.Option(
-            help="Which numbers inputs can be.",
-            show_default="float32, with a look at float64",
-        ),
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            metavar="D",
-            help="Ask whether scores, before any sigmoid or softmax, differ by at most D.",
-            show_default="equal up to rounding",
-            min=0,
-        ),
-    ] = None,
-    time: Annotated[float, typer.Option(help="Time limit in seconds.", min=0)] = 60.0,
-    json: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the answer as JSON; '-' is standard output.",
-            show_default=False,
-        ),
-    ] = None,
-    sep: Separator = "",
-    decimal: Decimal = ".",
-    charset: Charset = "",
-    drop: Drop = None,
+    one: Path = argument(
+        "A model of trees: XGBoost (JSON, UBJSON), LightGBM (text), CatBoost or EBM (JSON), or "
+        "ONNX.",
+        metavar="ONE",
+    ),
+    other: Path = argument("The same, exported.", metavar="OTHER"),
+    data: Path | None = option(
+        "Rows to compare one by one, with the models' features as columns, in order or by name. "
+        "The proof is then about all inputs within the range of each column, and columns without "
+        "gaps have no missing values.",
+        metavar="CSV",
+    ),
+    box: str | None = option(
+        "Ends of features, by name or number from 0, e.g. 'age in 18..90, 3 in 0..1'. Such "
+        "features are never missing. In place of the range of a column of --data.",
+        metavar="BOUNDS",
+        shown="all finite numbers",
+    ),
+    no_missing: bool = flag("--no-missing", "No value is missing; not with --data, which tells."),
+    inputs: _Inputs | None = option(
+        "Which numbers inputs can be.", shown="float32, with a look at float64"
+    ),
+    tolerance: float | None = option(
+        "Ask whether scores, before any sigmoid or softmax, differ by at most D.",
+        metavar="D",
+        min=0,
+        shown="equal up to rounding",
+    ),
+    time: float = option("Time limit in seconds.", default=60.0, min=0),
+    json: str | None = option("Write the answer as JSON; '-' is standard output.", metavar="FILE"),
+    *,
+    csv: CsvOptions,
 ) -> None:
     """Prove that two models of trees are one function, or show an input where they differ.
 
@@ -95,7 +65,6 @@ def compare(
     import sys
 
     from leaveout.errors import TreesError
-    from leaveout.verifier.cli.options import read_reading, reader_may_leave
     from leaveout.verifier.compare import compare as compare_models
     from leaveout.verifier.compare import read_box, read_rows
     from leaveout.verifier.output_file import OutputFile
@@ -107,7 +76,7 @@ def compare(
     target = None if json is None else OutputFile.open("--json", json, TreesError, stdout=True)
     rows = None
     if data is not None:
-        rows = read_rows(data, read_reading(sep, decimal, charset, drop), (one, other))
+        rows = read_rows(data, csv.to_reading(), (one, other))
     found = compare_models(
         one,
         other,

@@ -5,15 +5,14 @@ from __future__ import annotations
 import sys
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from leaveout.verifier.cli.parameters import argument
 
 
 def demo(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where to write it; a new folder.")
-    ] = Path("leaveout-demo"),
+    folder: Path = argument(
+        "Where to write it; a new folder.", default=Path("leaveout-demo"), metavar="FOLDER"
+    ),
 ) -> None:
     """Write an example: 569 patients, a network, and 569 networks retrained without one each.
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
+from leaveout.verifier.cli.parameters import argument, flag
+
 
 def fmt(
-    files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE", help="Specifications to format; '-' reads standard input."),
-    ],
-    check: Annotated[
-        bool, typer.Option("--check", help="Only list the files that would change.")
-    ] = False,
+    files: list[str] = argument(
+        "Specifications to format; '-' reads standard input.", metavar="FILE"
+    ),
+    check: bool = flag("--check", "Only list the files that would change."),
 ) -> None:
     """Format specifications in the standard style; comments and meaning stay.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import file_lines, lines, say_changed
-from leaveout.verifier.cli.options import TestShare
-from leaveout.verifier.cli.table_options import TableOptions, of_table
+from leaveout.verifier.cli.options import TEST_SHARE, TableOptions
+from leaveout.verifier.cli.output import file_lines, lines, say_changed, say_notes
+from leaveout.verifier.cli.parameters import argument, option, with_records
 
 if TYPE_CHECKING:
     from leaveout.models.forest.folders import Addition, ForestReport
@@ -25,47 +25,28 @@ forest = typer.Typer(
     rich_markup_mode="rich",
 )
 
-Folder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DIR", help="A folder made by leaveout forest train.", show_default=False
-    ),
-]
-
 
 @forest.command()
-@of_table
+@with_records
 def train(
     table: TableOptions,
-    trees: Annotated[
-        int,
-        typer.Option(
-            help="Number of trees; with more trees, one row moves their mean less.", min=1
-        ),
-    ] = 50,
-    depth: Annotated[
-        int,
-        typer.Option(
-            help="Maximum depth. Try shallow trees first: their leaves hold many rows, so one "
-            "row changes less, often without losing accuracy.",
-            min=1,
-        ),
-    ] = 10,
-    share: Annotated[
-        float,
-        typer.Option(
-            help="Share of the trees that a row trains, chosen by its hash. With 0.1, no row "
-            "can change an answer whose confidence exceeds 0.2, whatever the depth; "
-            "deletions are faster, too.",
-        ),
-    ] = 1.0,
-    thresholds: Annotated[
-        int, typer.Option(help="Thresholds sampled per column at each node.", min=1)
-    ] = 10,
-    seed: Annotated[
-        int, typer.Option(help="Seed of all randomness; saved in the file.", min=0)
-    ] = 0,
-    test_share: TestShare = 0.2,
+    trees: int = option(
+        "Number of trees; with more trees, one row moves their mean less.", default=50, min=1
+    ),
+    depth: int = option(
+        "Maximum depth. Try shallow trees first: their leaves hold many rows, so one row changes "
+        "less, often without losing accuracy.",
+        default=10,
+        min=1,
+    ),
+    share: float = option(
+        "Share of the trees that a row trains, chosen by its hash. With 0.1, no row can change an "
+        "answer whose confidence exceeds 0.2, whatever the depth; deletions are faster, too.",
+        default=1.0,
+    ),
+    thresholds: int = option("Thresholds sampled per column at each node.", default=10, min=1),
+    seed: int = option("Seed of all randomness; saved in the file.", default=0, min=0),
+    test_share: float = TEST_SHARE,
 ) -> None:
     """Train a random forest from which any row can be deleted exactly.
 
@@ -91,22 +72,14 @@ def train(
         forest=settings,
         test_share=test_share,
     )
-    for each in report.warnings:
-        typer.echo(f"note: {each}", err=True)
+    say_notes(report.warnings)
     typer.echo(_training_table(report))
 
 
 @forest.command()
 def add(
-    folder: Folder,
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CSV",
-            help="Rows with the columns of the forest's training table.",
-            show_default=False,
-        ),
-    ],
+    folder: Path = argument("A folder made by leaveout forest train.", metavar="DIR"),
+    data: Path = argument("Rows with the columns of the forest's training table.", metavar="CSV"),
 ) -> None:
     """Add rows; the forest then equals exactly one trained on all of its rows.
 

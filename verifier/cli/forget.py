@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import From, RowNames, lines, say_changed, some
+from leaveout.verifier.cli.output import lines, say_changed, some, write_out
+from leaveout.verifier.cli.parameters import argument, flag, option
 
 if TYPE_CHECKING:
     from leaveout.models.train.changes import Deletion
@@ -26,45 +26,35 @@ class Held:
     openings: dict[str, str]
 
 
-Folder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DIR",
-        help="A folder made by leaveout forest train, linear train or train.",
-        show_default=False,
-    ),
-]
+_FOLDER = argument("A folder made by leaveout forest train, linear train or train.", metavar="DIR")
 
 
 def forget(
-    folder: Folder,
-    rows: RowNames = None,
-    source: From = None,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Also train on the remaining rows and compare: a forest bit for bit, a linear "
-            "model within the proved distance.",
-        ),
-    ] = False,
-    receipt: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the receipt for whoever asked, with what shows that it is about their "
-            "rows; that is kept nowhere else.",
-            show_default=False,
-        ),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Sign the receipt with this private key (leaveout attest --new-key).",
-            show_default=False,
-        ),
-    ] = None,
+    folder: Path = _FOLDER,
+    rows: list[str] | None = argument(
+        "Names from the --id or --group column; without one, numbers counted from 0 in the "
+        "original table, which deletions do not shift.",
+        default=None,
+        metavar="ROW",
+    ),
+    source: Path | None = option(
+        "Rows to delete, in the column of --id or --group or, without one, in a column 'row'.",
+        "--from",
+        metavar="CSV",
+    ),
+    check: bool = flag(
+        "--check",
+        "Also train on the remaining rows and compare: a forest bit for bit, a linear model "
+        "within the proved distance.",
+    ),
+    receipt: Path | None = option(
+        "Write the receipt for whoever asked, with what shows that it is about their rows; that "
+        "is kept nowhere else.",
+        metavar="FILE",
+    ),
+    key: Path | None = option(
+        "Sign the receipt with this private key (leaveout attest --new-key).", metavar="FILE"
+    ),
 ) -> None:
     """Make a model forget rows, and write a receipt.
 
@@ -185,25 +175,17 @@ def _say_forgotten(done: Deletion, receipt: Path | None) -> None:
 
 
 def receipts(
-    folder: Folder,
-    own: Annotated[
-        Path | None,
-        typer.Option(
-            "--of",
-            metavar="FILE",
-            help="A receipt that forget --receipt wrote: check that it is in the chain, and about "
-            "the rows that it names.",
-            show_default=False,
-        ),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Public key that must have signed every receipt of rows that were forgotten.",
-            show_default=False,
-        ),
-    ] = None,
+    folder: Path = _FOLDER,
+    own: Path | None = option(
+        "A receipt that forget --receipt wrote: check that it is in the chain, and about the rows "
+        "that it names.",
+        "--of",
+        metavar="FILE",
+    ),
+    key: Path | None = option(
+        "Public key that must have signed every receipt of rows that were forgotten.",
+        metavar="FILE",
+    ),
 ) -> None:
     """List the receipts of a model, and check them.
 
@@ -216,7 +198,6 @@ def receipts(
     """
     from leaveout.kernel.receipts import check_claim
     from leaveout.kernel.refusal import Rejected
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.evidence.signing import read_public, verify_line
     from leaveout.verifier.evidence.statement import EvidenceError, TamperedError
 
@@ -247,8 +228,7 @@ def receipts(
             raise EvidenceError(f"{own}: {wrong}") from None
         about = some(tuple(openings))
         said += f"\n{own}: receipt {receipt.number}, of {receipt.time}, about {about}"
-    with reader_may_leave():
-        sys.stdout.write(said + "\n")
+    write_out(said + "\n")
 
 
 def _read_claim(path: Path) -> tuple[bytes, dict[str, str]]:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from leaveout.verifier.cli.output import write_out
+from leaveout.verifier.cli.parameters import argument, flag
 
 
 def functions(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Functions to describe; without any, all are listed."),
-    ] = None,
-    grammar: Annotated[
-        bool,
-        typer.Option(
-            "--grammar", help="Print the TextMate grammar for syntax highlighting in editors."
-        ),
-    ] = False,
+    names: list[str] | None = argument(
+        "Functions to describe; without any, all are listed.", default=None, metavar="NAME"
+    ),
+    grammar: bool = flag(
+        "--grammar", "Print the TextMate grammar for syntax highlighting in editors."
+    ),
 ) -> None:
     """List the functions of the language, including those of installed plug-ins.
 
@@ -28,13 +23,11 @@ def functions(
     Exit status: 0, or 2 if there is no such function.
     """
     import json
-    import sys
 
     from leaveout.errors import SpecError
     from leaveout.specs import functions as known
     from leaveout.specs.table import reference
     from leaveout.specs.text.errors import nearest
-    from leaveout.verifier.cli.options import reader_may_leave
 
     table = known()
     for name in names or ():
@@ -45,5 +38,4 @@ def functions(
         lines = ["\n".join(reference.describe_function(table[name]) for name in names)]
     if grammar:
         lines = [json.dumps(reference.grammar(table), indent=2), "\n"]
-    with reader_may_leave():
-        sys.stdout.write("".join(lines))
+    write_out("".join(lines))

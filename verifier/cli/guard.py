@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
 from leaveout.errors import GuardError
 from leaveout.files import open_atomically, refuse_unread, refuse_unwritten
+from leaveout.verifier.cli.output import reader_may_leave
+from leaveout.verifier.cli.parameters import argument, flag, option
 from leaveout.verifier.cli.progress import counter_bar
 from leaveout.written import first_few
 
@@ -27,194 +29,125 @@ _REFUSED = 3
 
 
 def guard(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="A folder made by leaveout train, with the bounds.npz that leaveout verify "
-            "--bounds writes, or a folder with a forest.npz or a linear.npz.",
-            show_default=False,
-        ),
-    ],
-    rows: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="ROWS",
-            help="Rows to answer: a CSV with a header in the table's own units, or an NPZ with "
-            "X_test (or X) as the model reads them. '-' or nothing reads a CSV from "
-            "standard input.",
-            show_default=False,
-        ),
-    ] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(
-            help="Privacy budget of a noised answer: how much it may depend on any one training "
-            "point; 0 means not at all.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="File for the labels; all are written or none.",
-            show_default="standard output",
-        ),
-    ] = None,
-    outside: Annotated[
-        str,
-        typer.Option(
-            metavar="refuse|noise",
-            help="Inputs outside the verified box: refuse (an empty label) or noise. Forests "
-            "and linear models have no such inputs.",
-        ),
-    ] = "refuse",
-    memory: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="SQLite file that stores noised answers; never delete it while the model is in "
-            "use.",
-            show_default="DIR/answers.sqlite",
-        ),
-    ] = None,
-    cap: Annotated[
-        float | None,
-        typer.Option(
-            help="Cap on the sum of the epsilons of all noised answers.", show_default="no limit"
-        ),
-    ] = None,
-    when_spent: Annotated[
-        str,
-        typer.Option(
-            metavar="refuse|uniform",
-            help="When the cap is reached: refuse everything, or draw further noised answers "
-            "uniformly, at no cost.",
-        ),
-    ] = "refuse",
-    remember: Annotated[
-        int, typer.Option(help="Most noised answers to store; beyond that everything is refused.")
-    ] = 1_000_000,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            help="For experiments only: anyone who knows the seed can remove the noise.",
-            show_default="the operating system's randomness",
-        ),
-    ] = None,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Serve over HTTP (extra 'serve').")
-    ] = False,
-    host: Annotated[
-        str,
-        typer.Option(
-            help="With --serve: address to listen on. A warning is printed if others can reach it."
-        ),
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="With --serve.", min=0, max=65535)] = 8000,
-    pad: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            help="With --serve: send answers at multiples of this time, slightly jittered, so "
-            "that timing does not reveal which inputs were noised; 0 turns padding off.",
-            min=0,
-        ),
-    ] = 0.05,
-    processes: Annotated[
-        int,
-        typer.Option(
-            metavar="N",
-            help="With --serve: number of processes; they share the socket, the memory file and "
-            "the loaded model, and are restarted when they die. Linux only.",
-        ),
-    ] = 1,
-    keys: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="With --serve: require Authorization: Bearer KEY with a key from this file of "
-            "name:sha256 lines; see --new-key. Changes are picked up while running.",
-            show_default="no key required",
-        ),
-    ] = None,
-    new_key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Only create a key: add its digest to the --keys file and print the key once.",
-            show_default=False,
-        ),
-    ] = None,
-    rate: Annotated[
-        float | None,
-        typer.Option(
-            metavar="ROWS",
-            help="With --serve: rows per second for each key (without keys: each address); the "
-            "excess gets 429.",
-            show_default="no limit",
-        ),
-    ] = None,
-    burst: Annotated[
-        float | None,
-        typer.Option(
-            metavar="ROWS",
-            help="With --rate: rows allowed in one burst.",
-            show_default="ten seconds' worth",
-        ),
-    ] = None,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="With --serve: an allowed host name, such as a proxy's, besides localhost and "
-            "--host. May be repeated; * allows any.",
-            show_default=False,
-        ),
-    ] = None,
-    most_rows: Annotated[
-        int, typer.Option(metavar="N", help="With --serve: most rows in one request.")
-    ] = 1000,
-    most_bytes: Annotated[
-        int, typer.Option(metavar="N", help="With --serve: most bytes in one request.")
-    ] = 1 << 20,
-    most_waiting: Annotated[
-        int,
-        typer.Option(metavar="N", help="With --serve: most waiting requests; others get 503."),
-    ] = 1000,
-    grace: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            help="With --serve: seconds to finish running requests after SIGTERM.",
-        ),
-    ] = 30.0,
-    drain: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            help="With --serve: seconds to keep accepting requests after SIGTERM while /health "
-            "returns 503, so that load balancers can drain.",
-        ),
-    ] = 0.0,
-    adopt: Annotated[
-        bool,
-        typer.Option(
-            "--adopt",
-            help="Trust bounds.npz and the memory file although this user did not write them "
-            "here, or they changed since; each is named.",
-        ),
-    ] = False,
-    account: Annotated[
-        bool,
-        typer.Option(
-            "--account",
-            help="Only report how many inputs were noised and what that cost. Keep this private.",
-        ),
-    ] = False,
+    folder: Path = argument(
+        "A folder made by leaveout train, with the bounds.npz that leaveout verify --bounds "
+        "writes, or a folder with a forest.npz or a linear.npz.",
+        metavar="DIR",
+    ),
+    rows: Path | None = argument(
+        "Rows to answer: a CSV with a header in the table's own units, or an NPZ with X_test (or "
+        "X) as the model reads them. '-' or nothing reads a CSV from standard input.",
+        default=None,
+        metavar="ROWS",
+    ),
+    epsilon: float | None = option(
+        "Privacy budget of a noised answer: how much it may depend on any one training point; 0 "
+        "means not at all."
+    ),
+    output: Path | None = option(
+        "File for the labels; all are written or none.",
+        "-o",
+        "--output",
+        metavar="FILE",
+        shown="standard output",
+    ),
+    outside: str = option(
+        "Inputs outside the verified box: refuse (an empty label) or noise. Forests and linear "
+        "models have no such inputs.",
+        default="refuse",
+        metavar="refuse|noise",
+    ),
+    memory: Path | None = option(
+        "SQLite file that stores noised answers; never delete it while the model is in use.",
+        metavar="FILE",
+        shown="DIR/answers.sqlite",
+    ),
+    cap: float | None = option(
+        "Cap on the sum of the epsilons of all noised answers.", shown="no limit"
+    ),
+    when_spent: str = option(
+        "When the cap is reached: refuse everything, or draw further noised answers uniformly, at "
+        "no cost.",
+        default="refuse",
+        metavar="refuse|uniform",
+    ),
+    remember: int = option(
+        "Most noised answers to store; beyond that everything is refused.", default=1_000_000
+    ),
+    seed: int | None = option(
+        "For experiments only: anyone who knows the seed can remove the noise.",
+        shown="the operating system's randomness",
+    ),
+    serve: bool = flag("--serve", "Serve over HTTP (extra 'serve')."),
+    host: str = option(
+        "With --serve: address to listen on. A warning is printed if others can reach it.",
+        default="127.0.0.1",
+    ),
+    port: int = option("With --serve.", default=8000, min=0, max=65535),
+    pad: float = option(
+        "With --serve: send answers at multiples of this time, slightly jittered, so that timing "
+        "does not reveal which inputs were noised; 0 turns padding off.",
+        default=0.05,
+        metavar="SECONDS",
+        min=0,
+    ),
+    processes: int = option(
+        "With --serve: number of processes; they share the socket, the memory file and the loaded "
+        "model, and are restarted when they die. Linux only.",
+        default=1,
+        metavar="N",
+    ),
+    keys: Path | None = option(
+        "With --serve: require Authorization: Bearer KEY with a key from this file of name:sha256 "
+        "lines; see --new-key. Changes are picked up while running.",
+        metavar="FILE",
+        shown="no key required",
+    ),
+    new_key: str | None = option(
+        "Only create a key: add its digest to the --keys file and print the key once.",
+        metavar="NAME",
+    ),
+    rate: float | None = option(
+        "With --serve: rows per second for each key (without keys: each address); the excess gets "
+        "429.",
+        metavar="ROWS",
+        shown="no limit",
+    ),
+    burst: float | None = option(
+        "With --rate: rows allowed in one burst.", metavar="ROWS", shown="ten seconds' worth"
+    ),
+    allow_host: list[str] | None = option(
+        "With --serve: an allowed host name, such as a proxy's, besides localhost and --host. May "
+        "be repeated; * allows any.",
+        metavar="NAME",
+    ),
+    most_rows: int = option("With --serve: most rows in one request.", default=1000, metavar="N"),
+    most_bytes: int = option(
+        "With --serve: most bytes in one request.", default=1 << 20, metavar="N"
+    ),
+    most_waiting: int = option(
+        "With --serve: most waiting requests; others get 503.", default=1000, metavar="N"
+    ),
+    grace: float = option(
+        "With --serve: seconds to finish running requests after SIGTERM.",
+        default=30.0,
+        metavar="SECONDS",
+    ),
+    drain: float = option(
+        "With --serve: seconds to keep accepting requests after SIGTERM while /health returns "
+        "503, so that load balancers can drain.",
+        default=0.0,
+        metavar="SECONDS",
+    ),
+    adopt: bool = flag(
+        "--adopt",
+        "Trust bounds.npz and the memory file although this user did not write them here, or they "
+        "changed since; each is named.",
+    ),
+    account: bool = flag(
+        "--account",
+        "Only report how many inputs were noised and what that cost. Keep this private.",
+    ),
 ) -> None:
     """Answer with labels that no single training point can change, or only a little (epsilon).
 
@@ -304,7 +237,6 @@ def guard(
 
 def _answer(guard: Guard, rows: Path | None, output: Path | None) -> list[int]:
     """Write one label per row; return the line numbers of refused rows."""
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.guard.rows import answer_arrays, answer_rows, reading_of
     from leaveout.written import TableWriter
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import lines
-from leaveout.verifier.cli.options import Adopt
+from leaveout.verifier.cli.options import ADOPT
+from leaveout.verifier.cli.output import lines, say_notes, write_out
+from leaveout.verifier.cli.parameters import argument, flag, option
 from leaveout.verifier.cli.progress import counter_bar
 
 if TYPE_CHECKING:
@@ -20,57 +20,34 @@ if TYPE_CHECKING:
 
 
 def hinges(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="A folder that leaveout guard serves: a network with its family and bounds, a "
-            "forest, a linear model or boosted trees.",
-            show_default=False,
-        ),
-    ],
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="ROWS",
-            help="The decisions: a CSV with the training table's columns, or an NPZ with X_test or "
-            "X.",
-            show_default=False,
-        ),
-    ],
-    person: Annotated[
-        str,
-        typer.Option(
-            "--id",
-            metavar="COLUMN",
-            help="Whose decision a row is, named as the training rows are: that person's own "
-            "leaving does not count.",
-            show_default="nobody's",
-        ),
-    ] = "",
-    by: Annotated[
-        str,
-        typer.Option(
-            metavar="COLUMN,...",
-            help="Count by the cells of these columns of ROWS, with 95 % intervals.",
-            show_default="all together",
-        ),
-    ] = "",
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="CSV",
-            help="Write each decision, and on how many people it hinges.",
-            show_default=False,
-        ),
-    ] = None,
-    names: Annotated[
-        bool,
-        typer.Option("--names", help="Also write who they are: personal data of training rows."),
-    ] = False,
-    adopt: Adopt = False,
+    folder: Path = argument(
+        "A folder that leaveout guard serves: a network with its family and bounds, a forest, a "
+        "linear model or boosted trees.",
+        metavar="DIR",
+    ),
+    data: Path = argument(
+        "The decisions: a CSV with the training table's columns, or an NPZ with X_test or X.",
+        metavar="ROWS",
+    ),
+    person: str = option(
+        "Whose decision a row is, named as the training rows are: that person's own leaving does "
+        "not count.",
+        "--id",
+        default="",
+        metavar="COLUMN",
+        shown="nobody's",
+    ),
+    by: str = option(
+        "Count by the cells of these columns of ROWS, with 95 % intervals.",
+        default="",
+        metavar="COLUMN,...",
+        shown="all together",
+    ),
+    output: Path | None = option(
+        "Write each decision, and on how many people it hinges.", "-o", "--output", metavar="CSV"
+    ),
+    names: bool = flag("--names", "Also write who they are: personal data of training rows."),
+    adopt: bool = ADOPT,
 ) -> None:
     """List the decisions that leaving out some one other person would turn.
 
@@ -84,7 +61,6 @@ def hinges(
     """
     from leaveout.errors import GuardError
     from leaveout.files import write_whole
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.guard.hinges import decisions, shares
     from leaveout.verifier.guard.loading import load_subject
 
@@ -116,10 +92,8 @@ def hinges(
         said.append((group, f"{each.hinging:,} of {each.count:,} hinge, {share:.2%}, {between}"))
     if output is not None:
         said.append(("file", str(output)))
-    with reader_may_leave():
-        sys.stdout.write(lines(said) + "\n")
-        for note in subject.notes:
-            typer.echo(f"note: {note}", err=True)
+    write_out(lines(said) + "\n")
+    say_notes(subject.notes)
 
 
 def _csv_of(found: Decisions, subject: Subject, *, names: bool) -> bytes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import file_lines, lines, say_changed
-from leaveout.verifier.cli.options import TestShare
-from leaveout.verifier.cli.table_options import TableOptions, of_table
+from leaveout.verifier.cli.options import TEST_SHARE, TableOptions
+from leaveout.verifier.cli.output import file_lines, lines, say_changed, say_notes
+from leaveout.verifier.cli.parameters import argument, option, with_records
 
 if TYPE_CHECKING:
     from leaveout.models.linear.training import LinearReport
@@ -25,78 +25,53 @@ linear = typer.Typer(
     rich_markup_mode="rich",
 )
 
-Folder = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DIR", help="A folder made by leaveout linear train.", show_default=False
-    ),
-]
-
 
 @linear.command()
-@of_table
+@with_records
 def train(
     table: TableOptions,
-    kind: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            help="logistic, softmax or svm (squared hinge) for labels; ridge, poisson or gamma "
-            "for numbers.",
-            show_default="logistic for two labels, softmax for more",
-        ),
-    ] = None,
-    penalty: Annotated[
-        float,
-        typer.Option(
-            help="Half of this times the squared coefficients, but the intercept's, is added to "
-            "the losses. scikit-learn's C is 1 / penalty, Ridge's alpha the penalty."
-        ),
-    ] = 1.0,
-    bins: Annotated[
-        int,
-        typer.Option(
-            help="Replace each column of numbers with more than two values by this many bins of "
-            "about equal counts: a scorecard.",
-            show_default="none",
-        ),
-    ] = 0,
-    splines: Annotated[
-        int,
-        typer.Option(
-            help="Replace each column of numbers with more than two values by cubic splines with "
-            "this many knots.",
-            show_default="none",
-        ),
-    ] = 0,
-    weight: Annotated[
-        str,
-        typer.Option(
-            metavar="COLUMN",
-            help="CSV column that says how much each row counts.",
-            show_default="each counts 1",
-        ),
-    ] = "",
-    features: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="An ONNX network that reads the columns; the model is fitted to its outputs. Or "
-            "trees, as XGBoost, LightGBM or CatBoost write them; it is fitted to their leaves and "
-            "scores. It stays fixed, and is copied to DIR/features.onnx or features.trees.",
-            show_default=False,
-        ),
-    ] = None,
-    trees: Annotated[
-        int,
-        typer.Option(
-            help="Train this many trees (LightGBM) on the rows 0, 5, 10, ..., and fit the model to "
-            "their leaves and scores with all other rows, which alone can be deleted and are "
-            "claimed of: set --penalty to 10 to 100 as well.",
-            show_default="none",
-        ),
-    ] = 0,
-    test_share: TestShare = 0.2,
+    kind: str | None = option(
+        "logistic, softmax or svm (squared hinge) for labels; ridge, poisson or gamma for numbers.",
+        metavar="KIND",
+        shown="logistic for two labels, softmax for more",
+    ),
+    penalty: float = option(
+        "Half of this times the squared coefficients, but the intercept's, is added to the "
+        "losses. scikit-learn's C is 1 / penalty, Ridge's alpha the penalty.",
+        default=1.0,
+    ),
+    bins: int = option(
+        "Replace each column of numbers with more than two values by this many bins of about "
+        "equal counts: a scorecard.",
+        default=0,
+        shown="none",
+    ),
+    splines: int = option(
+        "Replace each column of numbers with more than two values by cubic splines with this many "
+        "knots.",
+        default=0,
+        shown="none",
+    ),
+    weight: str = option(
+        "CSV column that says how much each row counts.",
+        default="",
+        metavar="COLUMN",
+        shown="each counts 1",
+    ),
+    features: Path | None = option(
+        "An ONNX network that reads the columns; the model is fitted to its outputs. Or trees, as "
+        "XGBoost, LightGBM or CatBoost write them; it is fitted to their leaves and scores. It "
+        "stays fixed, and is copied to DIR/features.onnx or features.trees.",
+        metavar="FILE",
+    ),
+    trees: int = option(
+        "Train this many trees (LightGBM) on the rows 0, 5, 10, ..., and fit the model to their "
+        "leaves and scores with all other rows, which alone can be deleted and are claimed of: "
+        "set --penalty to 10 to 100 as well.",
+        default=0,
+        shown="none",
+    ),
+    test_share: float = TEST_SHARE,
 ) -> None:
     """Fit a linear model from which any row can be deleted.
 
@@ -121,22 +96,14 @@ def train(
         trees=trees,
         test_share=test_share,
     )
-    for each in report.warnings:
-        typer.echo(f"note: {each}", err=True)
+    say_notes(report.warnings)
     typer.echo(_training_table(report))
 
 
 @linear.command()
 def add(
-    folder: Folder,
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CSV",
-            help="Rows with the columns of the model's training table.",
-            show_default=False,
-        ),
-    ],
+    folder: Path = argument("A folder made by leaveout linear train.", metavar="DIR"),
+    data: Path = argument("Rows with the columns of the model's training table.", metavar="CSV"),
 ) -> None:
     """Add rows; the model is then the one fitted to all of its rows, to a proved distance.
 

@@ -2,149 +2,119 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import typer
 
 from leaveout.errors import LeaveoutError, SpecError, TrainingError
 from leaveout.files import RESULTS, read_whole
+from leaveout.verifier.cli.parameters import Options, argument, flag, option
 from leaveout.verifier.output_file import OutputFile
 
 if TYPE_CHECKING:
     from leaveout.models.reading import Reading
 
-LabelColumn: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="CSV column to predict.", show_default=False),
-]
-Identity: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="CSV column with row names, by which rows are called; not a feature.",
-        show_default="rows are numbered from 0",
-    ),
-]
-TestShare: TypeAlias = Annotated[
-    float,
-    typer.Option(
-        help="Share of the rows held out from a second model, to measure accuracy; 0 for none. "
-        "The saved one is trained on all rows.",
-    ),
-]
-Units: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN=UNIT",
-        help="Unit of a column, e.g. dose=mg. May be repeated.",
-        show_default=False,
-    ),
-]
-"""Read by `read_units`."""
-
-Separator: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--sep",
-        metavar="CHAR",
-        help="CSV: what separates cells, e.g. ';' or tab.",
-        show_default="a comma, or what the header has instead",
-    ),
-]
-Decimal: TypeAlias = Annotated[
-    str, typer.Option(metavar=".|,", help="CSV: decimal separator of numbers.")
-]
-Charset: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="CSV: character set, e.g. cp1252.", show_default="UTF-8, or UTF-16"
-    ),
-]
-Drop: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN", help="CSV column to leave out. May be repeated.", show_default=False
-    ),
-]
-Missing: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="drop|mark|keep",
-        help="CSV: what becomes of missing values. drop leaves their rows out; mark makes a "
-        "missing word a category, and adds a column that says which numbers are missing; keep, "
-        "for boosted trees, leaves numbers missing. COLUMN=drop is for one column. May be "
-        "repeated.",
-        show_default="refused",
-    ),
-]
-Group: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        metavar="COLUMN",
-        help="CSV column, such as patient, whose equal cells name rows that belong together: they "
-        "leave together, and are in one part of a vote.",
-        show_default="each row leaves alone",
-    ),
-]
-"""The six are read by `read_reading`."""
+LABEL = option("CSV column to predict.", metavar="COLUMN")
+TEST_SHARE = option(
+    "Share of the rows held out from a second model, to measure accuracy; 0 for none. The saved "
+    "one is trained on all rows.",
+    default=0.2,
+)
+GROUP = option(
+    "CSV column, such as patient, whose equal cells name rows that belong together: they leave "
+    "together, and are in one part of a vote.",
+    default="",
+    metavar="COLUMN",
+    shown="each row leaves alone",
+)
+WEIGHT_DECAY = option("Weight decay, applied to weights and biases.", default=1e-5)
+ADOPT = flag("--adopt", "Trust bounds.npz though another machine proved it.")
+SEED = option("Seed of all randomness.", default=0)
+CORES = option("Cores to use at most.", shown="all", min=1)
+COUNTER_EXAMPLE_SEED = option("Seed of the search for counter-examples.", default=0)
 
 _SEPARATORS = {"tab": "\t", r"\t": "\t"}
 
 
-def read_reading(
-    separator: str,
-    decimal: str,
-    charset: str,
-    drop: Sequence[str] | None,
-    missing: Sequence[str] | None = None,
-    group: str = "",
-) -> Reading:
-    """Return how a CSV is to be read."""
-    from leaveout.models.reading import Reading
+@dataclass(frozen=True)
+class CsvOptions(Options):
+    """How a CSV is read."""
 
-    return Reading(
-        _SEPARATORS.get(separator, separator),
-        decimal,
-        charset,
-        tuple(name.strip() for name in drop or ()),
-        group.strip(),
-        tuple(text.strip() for text in missing or ()),
+    sep: str = option(
+        "CSV: what separates cells, e.g. ';' or tab.",
+        default="",
+        metavar="CHAR",
+        shown="a comma, or what the header has instead",
     )
+    decimal: str = option("CSV: decimal separator of numbers.", default=".", metavar=".|,")
+    charset: str = option(
+        "CSV: character set, e.g. cp1252.", default="", metavar="NAME", shown="UTF-8, or UTF-16"
+    )
+    drop: list[str] | None = option("CSV column to leave out. May be repeated.", metavar="COLUMN")
+
+    def to_reading(self, missing: Sequence[str] | None = None, group: str = "") -> Reading:
+        """Return how it is read, with what becomes of missing values, and the column of groups."""
+        from leaveout.models.reading import Reading
+
+        return Reading(
+            _SEPARATORS.get(self.sep, self.sep),
+            self.decimal,
+            self.charset,
+            tuple(name.strip() for name in self.drop or ()),
+            group.strip(),
+            tuple(text.strip() for text in missing or ()),
+        )
 
 
-LeaderSteps: TypeAlias = Annotated[
-    int, typer.Option(help="Steps per round towards retraining and accuracy.")
-]
-FollowerSteps: TypeAlias = Annotated[int, typer.Option(help="Steps per round against the attack.")]
-GameBatch: TypeAlias = Annotated[int, typer.Option(help="Batch size of the leader.")]
-GameRate: TypeAlias = Annotated[float, typer.Option(help="Learning rate of both players.")]
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(Options):
+    """The table that a model is trained on, how it is read, and where the model goes."""
 
-Epochs: TypeAlias = Annotated[int, typer.Option(help="Epochs of training from scratch.")]
-BatchSize: TypeAlias = Annotated[int, typer.Option(help="Batch size of training from scratch.")]
-LearningRate: TypeAlias = Annotated[
-    float, typer.Option(help="Learning rate of training from scratch.")
-]
-WeightDecay: TypeAlias = Annotated[
-    float, typer.Option(help="Weight decay, applied to weights and biases.")
-]
-Adopt: TypeAlias = Annotated[
-    bool, typer.Option("--adopt", help="Trust bounds.npz though another machine proved it.")
-]
-Seed: TypeAlias = Annotated[int, typer.Option(help="Seed of all randomness.")]
+    data: Path = argument(
+        "A CSV with a header line, whose words are one-hot encoded, or an NPZ with X_train and "
+        "y_train (and X_test, y_test to report test accuracy) or X and y.",
+        metavar="CSV|NPZ",
+    )
+    output: Path = option(
+        "Folder for the model, what it needs besides, and a specification.",
+        "-o",
+        "--output",
+        default=...,
+        metavar="DIR",
+    )
+    label: str | None = LABEL
+    identity: str | None = option(
+        "CSV column with row names, by which rows are called; not a feature.",
+        "--id",
+        metavar="COLUMN",
+        shown="rows are numbered from 0",
+    )
+    unit: list[str] | None = option(
+        "Unit of a column, e.g. dose=mg. May be repeated.", metavar="COLUMN=UNIT"
+    )
+    csv: CsvOptions
+    missing: list[str] | None = option(
+        "CSV: what becomes of missing values. drop leaves their rows out; mark makes a missing "
+        "word a category, and adds a column that says which numbers are missing; keep, for "
+        "boosted trees, leaves numbers missing. COLUMN=drop is for one column. May be repeated.",
+        metavar="drop|mark|keep",
+        shown="refused",
+    )
+    group: str = GROUP
 
-Cores: TypeAlias = Annotated[
-    int | None, typer.Option(help="Cores to use at most.", show_default="all", min=1)
-]
-CounterExampleSeed: TypeAlias = Annotated[
-    int, typer.Option(help="Seed of the search for counter-examples.")
-]
+    @property
+    def how_read(self) -> dict[str, Any]:
+        """How it is read, as the functions that train take it."""
+        return {
+            "label": self.label,
+            "identity": self.identity,
+            "units": read_units(self.unit or []),
+            "reading": self.csv.to_reading(self.missing, self.group),
+        }
 
 
 def read_units(given: Sequence[str]) -> dict[str, str]:
@@ -173,17 +143,6 @@ def _holds_results(path: Path) -> bool:
         return not content or {"leaveout", "results"} <= set(msgspec.json.decode(content))
     except (msgspec.DecodeError, UnicodeDecodeError, TypeError):
         return False
-
-
-@contextmanager
-def reader_may_leave() -> Iterator[None]:
-    """Tolerate a closed standard output; the exit status still reports the verdicts."""
-    try:
-        yield
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Otherwise Python would try to flush into the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def read_settings(texts: Sequence[str]) -> dict[str, str]:

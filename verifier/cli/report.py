@@ -2,74 +2,52 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from leaveout.errors import SpecError
+from leaveout.verifier.cli.output import write_out
+from leaveout.verifier.cli.parameters import argument, flag, option
 
 
 def report(
-    results: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="RESULT.json",
-            help="Results, as verify --json writes them. Several share one page and their "
-            "curves one chart; '-' reads standard input.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        str,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE",
-            help="Output file: an HTML page, or by its suffix .md (a summary for a model card), "
-            ".sarif (SARIF for code scanning) or .cdx.json (a CycloneDX ML-BOM). An "
-            "existing file is replaced only if it is of that kind.",
-        ),
-    ] = "report.html",
-    data: Annotated[
-        str | None,
-        typer.Option(
-            "--data",
-            metavar="FILE",
-            help="Points to compare with the bounds: an NPZ with X_test (or X) and, if known, "
-            "y_test (or y), or a CSV in the units of the training data.",
-            show_default=False,
-        ),
-    ] = None,
-    date: Annotated[
-        str,
-        typer.Option(
-            "--date",
-            metavar="DATE",
-            help="Date of results that do not state it, e.g. 2026-11-23, for the first page; "
-            "without it the page leaves a blank line for it.",
-            show_default=False,
-        ),
-    ] = "",
-    without_names: Annotated[
-        bool,
-        typer.Option(
-            "--without-names",
-            help="Leave out names of training rows, the inputs that were found, and the ranges of "
-            "columns: for readers who may not see the training data.",
-        ),
-    ] = False,
-    guard: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder that leaveout guard serves: the page says how many questions it has "
-            "answered with noise, and at which epsilon.",
-            show_default=False,
-        ),
-    ] = None,
+    results: list[str] = argument(
+        "Results, as verify --json writes them. Several share one page and their curves one "
+        "chart; '-' reads standard input.",
+        metavar="RESULT.json",
+    ),
+    output: str = option(
+        "Output file: an HTML page, or by its suffix .md (a summary for a model card), .sarif "
+        "(SARIF for code scanning) or .cdx.json (a CycloneDX ML-BOM). An existing file is "
+        "replaced only if it is of that kind.",
+        "-o",
+        "--output",
+        default="report.html",
+        metavar="FILE",
+    ),
+    data: str | None = option(
+        "Points to compare with the bounds: an NPZ with X_test (or X) and, if known, y_test (or "
+        "y), or a CSV in the units of the training data.",
+        "--data",
+        metavar="FILE",
+    ),
+    date: str = option(
+        "Date of results that do not state it, e.g. 2026-11-23, for the first page; without it "
+        "the page leaves a blank line for it.",
+        "--date",
+        default="",
+        metavar="DATE",
+    ),
+    without_names: bool = flag(
+        "--without-names",
+        "Leave out names of training rows, the inputs that were found, and the ranges of columns: "
+        "for readers who may not see the training data.",
+    ),
+    guard: Path | None = option(
+        "Folder that leaveout guard serves: the page says how many questions it has answered with "
+        "noise, and at which epsilon.",
+        metavar="DIR",
+    ),
 ) -> None:
     """Make an HTML page of results, to read, print, sign or send.
 
@@ -88,16 +66,14 @@ def report(
 
     Exit status: 0 the page is written, 2 bad input.
     """
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.evidence.exports import export, is_export
 
     if is_export(output):
         given = {"--data": data, "--without-names": without_names or None, "--guard": guard}
-        for option in (name for name, value in given.items() if value is not None):
-            raise SpecError(f"{option} needs a page: drop it, or name a page with -o")
+        for name in (name for name, value in given.items() if value is not None):
+            raise SpecError(f"{name} needs a page: drop it, or name a page with -o")
         export(results, output)
-        with reader_may_leave():
-            sys.stdout.write(f"{output}\n")
+        write_out(f"{output}\n")
         return
     from leaveout.verifier.page import Page, load
     from leaveout.verifier.page.loading import check_day, day, guard_accounts
@@ -122,5 +98,4 @@ def report(
 
         page = redacted(page)
     target.write(page_bytes(page, Path(output)))
-    with reader_may_leave():
-        sys.stdout.write(f"{output}\n")
+    write_out(f"{output}\n")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -27,6 +26,7 @@ from leaveout.verifier.amounts import (
     share,
     tables,
 )
+from leaveout.verifier.cli.output import Part, text_table
 from leaveout.verifier.records import BoxRecord
 from leaveout.verifier.report import Report, Result
 
@@ -41,18 +41,18 @@ _COLUMNS = 4
 """Most statements side by side."""
 
 
-def accuracies(report: Report) -> Iterator[RenderableType]:
+def accuracies(report: Report) -> Iterator[Part]:
     """Yield lines and tables for each vote that statements are about."""
     for table in tables(report.results):
         record = table.record
-        yield Text(f"{record.votes}, {record.file}: {baseline(record)}")
+        yield f"{record.votes}, {record.file}: {baseline(record)}"
         for at in range(0, len(table.columns), _COLUMNS):
             yield from _labels(AccuracyTable(table.columns[at : at + _COLUMNS]))
-        yield from (Text(_warning(*each)) for each in table.columns if no_better(each[1]))
-        yield Text()
+        yield from (_warning(*each) for each in table.columns if no_better(each[1]))
+        yield ""
 
 
-def _labels(table: AccuracyTable) -> Iterator[RenderableType]:
+def _labels(table: AccuracyTable) -> Iterator[Part]:
     order = table.worst_first()
     if not order:
         return
@@ -61,11 +61,11 @@ def _labels(table: AccuracyTable) -> Iterator[RenderableType]:
         return
     if any(_spread(record) > _MUCH for _, record in table.columns):
         yield _table(table, order[:_WORST])
-        yield Text(f"  and {len(order) - _WORST:,} labels with more points certified")
+        yield f"  and {len(order) - _WORST:,} labels with more points certified"
         return
     for name, record in table.columns:
         worst = least(record) or record.labels[0]
-        yield Text(
+        yield (
             f"  {name}: least certified of label {label_text(worst.label, worst.name)}: "
             f"{safe_share(worst)} of its {worst.points:,} test points"
         )
@@ -106,17 +106,13 @@ def _warning(name: str, record: Accuracy) -> str:
     )
 
 
+_WORDS = ("label", "verdict")
 _STYLE = {"proved": "green", "refuted": "red", "unknown": "yellow"}
 
 
-def render(report: Report, console: Console) -> None:
-    """Print a report: one row per result, then witnesses and reasons."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("name", max_width=24, overflow="fold")
-    for name in ("label", "verdict"):
-        table.add_column(name, no_wrap=True)
-    for name in ("lower", "upper", "seconds"):
-        table.add_column(name, justify="right", no_wrap=True)
+def result_parts(report: Report) -> Iterator[Part]:
+    """Yield a row per result, then witnesses and reasons."""
+    table = text_table({"name": 24}, (*_WORDS, "lower", "upper", "seconds"), _WORDS)
     for result in report.results:
         table.add_row(
             Text(result.name),
@@ -125,24 +121,19 @@ def render(report: Report, console: Console) -> None:
             *ends(result.lower, result.upper),
             f"{result.seconds:.1f}",
         )
-    lines: list[RenderableType] = [table, Text()]
-    lines += [Text(line) for line in _scope(report)]
-    lines += [Text(line) for result in report.results for line in _sentences(result)]
-    lines += accuracies(report)
-    lines += [Text(line) for line in _advice(report)]
-    lines += [Text(f"note: {note}") for note in report.notes]
-    lines += [Text(line) for line in _answers(report)]
-    console.print(Group(*lines), soft_wrap=True)
+    yield table
+    yield ""
+    yield from _scope(report)
+    yield from (line for result in report.results for line in _sentences(result))
+    yield from accuracies(report)
+    yield from _advice(report)
+    yield from (f"note: {note}" for note in report.notes)
+    yield from _answers(report)
 
 
-def render_checked(found: list[Checked], console: Console) -> None:
-    """Print what a certificate proves: one row per claim, then the claims' subjects."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("name", max_width=24, overflow="fold")
-    for name in ("label", "verdict"):
-        table.add_column(name, no_wrap=True)
-    for name in ("upper", "leaves", "members", "seconds"):
-        table.add_column(name, justify="right", no_wrap=True)
+def checked_parts(found: Sequence[Checked]) -> Iterator[Part]:
+    """Yield what a certificate proves: a row per claim, then the claims' subjects."""
+    table = text_table({"name": 24}, (*_WORDS, "upper", "leaves", "members", "seconds"), _WORDS)
     for each in found:
         table.add_row(
             Text(each.name),
@@ -153,8 +144,9 @@ def render_checked(found: list[Checked], console: Console) -> None:
             "-" if each.subject.members is None else f"{each.subject.members:,}",
             f"{each.seconds:.1f}",
         )
-    lines = [Text(line) for line in claim_lines(found)]
-    console.print(Group(table, Text(), *lines), soft_wrap=True)
+    yield table
+    yield ""
+    yield from claim_lines(found)
 
 
 def _acceptance(found: Checked) -> str:

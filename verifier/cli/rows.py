@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from leaveout.errors import SpecError
 from leaveout.files import refuse_unwritten
+from leaveout.verifier.cli.output import reader_may_leave, say_notes, write_parts
+from leaveout.verifier.cli.parameters import argument, flag, option
 from leaveout.verifier.cli.progress import live_line
 from leaveout.verifier.output_file import OutputFile
 
@@ -28,77 +30,31 @@ class _Order(StrEnum):
 
 
 def rows(
-    result: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RESULT.json", help="Results, as verify --json writes them.", show_default=False
-        ),
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Points, as for verify --data: report which answers to them change without "
-            "each row. Every member is evaluated.",
-            show_default=False,
-        ),
-    ] = None,
-    json: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write all rows as JSON; '-' is standard output.",
-            show_default=False,
-        ),
-    ] = None,
-    csv: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write all rows as CSV; '-' is standard output.",
-            show_default=False,
-        ),
-    ] = None,
-    sort: Annotated[
-        _Order,
-        typer.Option(
-            help="Sort order: highest bound, worst known leak, most answers changed, or row "
-            "number or name.",
-        ),
-    ] = _Order.BOUND,
-    row: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Show only this row, by name or number, with everything known about it.",
-            show_default=False,
-        ),
-    ] = None,
-    top: Annotated[int, typer.Option(help="Rows to show in the table.", min=1)] = 20,
-    time: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds to search rows one at a time, highest bounds first, for a bound and a "
-            "leak of their own.",
-            show_default="no search",
-            min=0,
-        ),
-    ] = None,
-    update: Annotated[
-        bool,
-        typer.Option("--update", help="Write what --time finds into RESULT.json."),
-    ] = False,
-    network: Annotated[
-        Path | None,
-        typer.Option(
-            help="The network or forest, if it has moved; it must be the same.",
-            show_default=False,
-        ),
-    ] = None,
-    family: Annotated[
-        Path | None,
-        typer.Option(help="The family, if it has moved; it must be the same.", show_default=False),
-    ] = None,
+    result: Path = argument("Results, as verify --json writes them.", metavar="RESULT.json"),
+    data: Path | None = option(
+        "Points, as for verify --data: report which answers to them change without each row. "
+        "Every member is evaluated.",
+        metavar="FILE",
+    ),
+    json: str | None = option("Write all rows as JSON; '-' is standard output.", metavar="FILE"),
+    csv: str | None = option("Write all rows as CSV; '-' is standard output.", metavar="FILE"),
+    sort: _Order = option(
+        "Sort order: highest bound, worst known leak, most answers changed, or row number or name.",
+        default=_Order.BOUND,
+    ),
+    row: str | None = option(
+        "Show only this row, by name or number, with everything known about it.", metavar="NAME"
+    ),
+    top: int = option("Rows to show in the table.", default=20, min=1),
+    time: float | None = option(
+        "Seconds to search rows one at a time, highest bounds first, for a bound and a leak of "
+        "their own.",
+        min=0,
+        shown="no search",
+    ),
+    update: bool = flag("--update", "Write what --time finds into RESULT.json."),
+    network: Path | None = option("The network or forest, if it has moved; it must be the same."),
+    family: Path | None = option("The family, if it has moved; it must be the same."),
 ) -> None:
     """List what is proved about each training row: its bound and its worst known leak.
 
@@ -110,10 +66,7 @@ def rows(
 
     Exit status: 0 done, 2 bad input.
     """
-    from rich.console import Console
-
-    from leaveout.verifier.cli.options import reader_may_leave
-    from leaveout.verifier.cli.rows_table import render_row, render_rows
+    from leaveout.verifier.cli.rows_table import all_rows, single_rows
     from leaveout.verifier.page import load
     from leaveout.verifier.report import write_json
     from leaveout.verifier.rows.known import find_rows, in_order, to_csv, to_json
@@ -124,15 +77,14 @@ def rows(
     if json == "-" and csv == "-":
         raise SpecError("--json - and --csv -: only one can be standard output")
     as_json, as_csv = (
-        None if name is None else OutputFile.open(option, name, stdout=True)
-        for option, name in (("--json", json), ("--csv", csv))
+        None if file is None else OutputFile.open(name, file, stdout=True)
+        for name, file in (("--json", json), ("--csv", csv))
     )
     (run,) = load([str(result)])
     report, folder = run.report, result.parent
     from leaveout.verifier.points.sentences import group_notes
 
-    for note in group_notes(report.training):
-        typer.echo(f"note: {note}", err=True)
+    say_notes(group_notes(report.training))
     if time is not None:
         report = _search(report, time, network, family, folder)
         if update:
@@ -149,14 +101,10 @@ def rows(
             as_csv.write(to_csv(found).encode())
     if "-" in (json, csv):
         return
-    console = Console()
-    with console.capture() as table:
-        if row is not None:
-            render_row(found, _inputs(report, network, family, folder), console)
-        else:
-            render_rows(report, found, top, console)
-    with reader_may_leave():
-        sys.stdout.write(table.get())
+    if row is not None:
+        write_parts(single_rows(found, _inputs(report, network, family, folder)))
+    else:
+        write_parts(all_rows(report, found, top))
 
 
 def _inputs(

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from rich.console import Console, Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from leaveout.verifier.amounts import MISSING, count_noun
 from leaveout.verifier.amounts import bound as shown
+from leaveout.verifier.cli.output import Part, text_table
 from leaveout.verifier.points.row_bounds import NO_LEAK
 from leaveout.verifier.points.sentences import label_phrase, row_name
 from leaveout.verifier.report import Report
@@ -22,42 +19,31 @@ _PLACES = 12
 """Most changed answers to list."""
 
 
-def render_rows(report: Report, records: Sequence[RowRecord], top: int, console: Console) -> None:
-    """Print the first ``top`` rows in order, and notes that apply to all."""
+def all_rows(report: Report, records: Sequence[RowRecord], top: int) -> Iterator[Part]:
+    """Yield a table of the first ``top`` rows in order, and notes that apply to all."""
     points = next((each.points for each in records if each.points is not None), None)
     several = len({each.network for each in records}) > 1
-    table = Table(box=None, pad_edge=False, header_style="bold")
     group = next((each.group for each in records if each.group), "")
-    table.add_column(group or "row", max_width=24, overflow="fold")
-    if several:
-        table.add_column("model", max_width=28, overflow="fold")
-    for name in ("bound", "of label", "worst leak known"):
-        table.add_column(name, justify="left" if name == "of label" else "right", no_wrap=True)
-    if points is not None:
-        table.add_column("changes", justify="right", no_wrap=True)
-        table.add_column("not ruled out", justify="right", no_wrap=True)
+    names = {group or "row": 24, **({"model": 28} if several else {})}
+    titles = ["bound", "of label", "worst leak known"]
+    titles += [] if points is None else ["changes", "not ruled out"]
+    table = text_table(names, titles, words=("of label",))
     for each in records[:top]:
         table.add_row(*_cells(each, several, points is not None))
-    lines: list[RenderableType] = [table, Text()]
+    yield table
+    yield ""
     if len(records) > top:
         more = count_noun(len(records) - top, f"more {_unit(records)}")
-        lines += [
-            Text(f"and {more}; --top {len(records)} shows all, --csv FILE saves them"),
-            Text(),
-        ]
-    lines += [Text(line) for line in _summary(report, records)]
-    console.print(Group(*lines), soft_wrap=True)
+        yield f"and {more}; --top {len(records)} shows all, --csv FILE saves them"
+        yield ""
+    yield from _summary(report, records)
 
 
-def render_row(
-    records: Sequence[RowRecord], inputs: Mapping[str, InputWords], console: Console
-) -> None:
-    """Print one row for each model and input set, with all labels; ``inputs`` is per model."""
-    lines: list[RenderableType] = []
+def single_rows(records: Sequence[RowRecord], inputs: Mapping[str, InputWords]) -> Iterator[Part]:
+    """Yield each row for each model and input set, with all labels; ``inputs`` is per model."""
     for each in records:
-        lines += [Text(each.words)]
-        lines += [Text(f"  {line}") for line in _details(each, inputs[each.network])]
-    console.print(Group(*lines), soft_wrap=True)
+        yield each.words
+        yield from (f"  {line}" for line in _details(each, inputs[each.network]))
 
 
 def _cells(each: RowRecord, several: bool, points: bool) -> Iterator[str]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import io
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from leaveout.errors import ShardedError
 from leaveout.exit_codes import ExitCode
 from leaveout.files import refuse_unwritten
-from leaveout.verifier.cli.changes import align, lines
-from leaveout.verifier.cli.options import LabelColumn, refuse_claim
+from leaveout.verifier.cli.options import LABEL, refuse_claim
+from leaveout.verifier.cli.output import align, lines
+from leaveout.verifier.cli.parameters import argument, option
 from leaveout.verifier.cli.progress import counter_bar, interruptible
 
 if TYPE_CHECKING:
@@ -29,73 +30,51 @@ _LEAST_ROWS = 2
 
 
 def service(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="CSV|NPZ",
-            help="A CSV with a header line, or an NPZ with X_train and y_train (and X_test, "
-            "y_test) or X and y. In a CSV, numbers are scaled to [0, 1] and words one-hot "
-            "encoded; an NPZ is used unchanged.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="DIR",
-            help="Folder for plan.csv, accuracy.svg, service.toml and service.spec.",
-            show_default=False,
-        ),
-    ],
-    label: LabelColumn = None,
-    alpha: Annotated[
-        float,
-        typer.Option(
-            help="In nats: after deletions chosen by someone who saw all answers, no set of "
-            "models is more than e^alpha times as likely as after retraining."
-        ),
-    ] = 1.0,
-    beta: Annotated[float, typer.Option(help="Probability outside the alpha bound.")] = 1e-3,
-    gamma: Annotated[
-        float, typer.Option(help="Probability of update sequences not covered.")
-    ] = 1e-3,
-    shards: Annotated[
-        str,
-        typer.Option(
-            metavar="K,...",
-            help="Numbers of shards to try; each shard trains a model on 1/K of the rows.",
-        ),
-    ] = "6,30,100,300",
-    predictions: Annotated[
-        str,
-        typer.Option(metavar="N,...", help="Answers to give before everything is retrained."),
-    ] = "1,3,10,100,1000",
-    learner: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="A classifier of scikit-learn by name, or torch: a small ReLU network.",
-            show_default="DecisionTreeClassifier with max_depth=5",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="A parameter of the learner, e.g. max_depth=3. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    test_share: Annotated[
-        float,
-        typer.Option(
-            metavar="SHARE", help="Share of the rows to hold out if the file has no test rows."
-        ),
-    ] = 0.2,
-    seed: Annotated[int, typer.Option(help="Seed of shards and held-out rows.", min=0)] = 0,
+    data: Path = argument(
+        "A CSV with a header line, or an NPZ with X_train and y_train (and X_test, y_test) or X "
+        "and y. In a CSV, numbers are scaled to [0, 1] and words one-hot encoded; an NPZ is used "
+        "unchanged.",
+        metavar="CSV|NPZ",
+    ),
+    output: Path = option(
+        "Folder for plan.csv, accuracy.svg, service.toml and service.spec.",
+        "-o",
+        "--output",
+        default=...,
+        metavar="DIR",
+    ),
+    label: str | None = LABEL,
+    alpha: float = option(
+        "In nats: after deletions chosen by someone who saw all answers, no set of models is more "
+        "than e^alpha times as likely as after retraining.",
+        default=1.0,
+    ),
+    beta: float = option("Probability outside the alpha bound.", default=1e-3),
+    gamma: float = option("Probability of update sequences not covered.", default=1e-3),
+    shards: str = option(
+        "Numbers of shards to try; each shard trains a model on 1/K of the rows.",
+        default="6,30,100,300",
+        metavar="K,...",
+    ),
+    predictions: str = option(
+        "Answers to give before everything is retrained.",
+        default="1,3,10,100,1000",
+        metavar="N,...",
+    ),
+    learner: str | None = option(
+        "A classifier of scikit-learn by name, or torch: a small ReLU network.",
+        metavar="NAME",
+        shown="DecisionTreeClassifier with max_depth=5",
+    ),
+    settings: list[str] | None = option(
+        "A parameter of the learner, e.g. max_depth=3. May be repeated.",
+        "--set",
+        metavar="NAME=VALUE",
+    ),
+    test_share: float = option(
+        "Share of the rows to hold out if the file has no test rows.", default=0.2, metavar="SHARE"
+    ),
+    seed: int = option("Seed of shards and held-out rows.", default=0, min=0),
 ) -> None:
     """Choose the number of shards of a service, and how much its answers may reveal.
 

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from leaveout.verifier.cli.output import write_out
+from leaveout.verifier.cli.parameters import argument, option
 
 
 def show(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            metavar="MODEL",
-            help="A network (ONNX), trees (of XGBoost, LightGBM, CatBoost, EBM, ONNX or leaveout), "
-            "a forest, a linear model, a family of members (NPZ) or ballots (NPZ or CSV).",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE.svg",
-            help="Draw the network: its operators from the top down, blue where they have "
-            "weights, orange where they have kinks (which a search splits), dashed where a last "
-            "operator is dropped.",
-            show_default=False,
-        ),
-    ] = None,
+    model: Path = argument(
+        "A network (ONNX), trees (of XGBoost, LightGBM, CatBoost, EBM, ONNX or leaveout), a "
+        "forest, a linear model, a family of members (NPZ) or ballots (NPZ or CSV).",
+        metavar="MODEL",
+    ),
+    output: Path | None = option(
+        "Draw the network: its operators from the top down, blue where they have weights, orange "
+        "where they have kinks (which a search splits), dashed where a last operator is dropped.",
+        "-o",
+        "--output",
+        metavar="FILE.svg",
+    ),
 ) -> None:
     """Say what is in a model's file, and what it costs to verify.
 
@@ -46,7 +36,6 @@ def show(
     from leaveout.errors import ModelError
     from leaveout.files import refuse_unwritten, write_whole
     from leaveout.models.onnx.file import Network
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.model_facts import facts, network_facts, read_any
 
     if output is not None and output.suffix.lower() != ".svg":
@@ -68,5 +57,4 @@ def show(
         raise ModelError(f"{model}: only networks are drawn; drop -o")
     else:
         lines = facts(found, model.name)
-    with reader_may_leave():
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+    write_out("".join(f"{line}\n" for line in lines))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.options import Cores, CounterExampleSeed
+from leaveout.verifier.cli.options import CORES, COUNTER_EXAMPLE_SEED
+from leaveout.verifier.cli.output import write_out
+from leaveout.verifier.cli.parameters import argument, option
 from leaveout.verifier.cli.running import run_application
 from leaveout.verifier.cli.vnnlib import keep_to, progress_line, say, status_of
 from leaveout.version import VERSION
@@ -85,21 +86,17 @@ def _version(wanted: bool) -> None:
 
 @application.callback()
 def root(
-    name: Annotated[
-        bool, typer.Option("--name", help="Print the name.", callback=_name, is_eager=True)
-    ] = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
-    ] = False,
+    name: bool = option("Print the name.", "--name", default=False, callback=_name, is_eager=True),
+    version: bool = option(
+        "Print the version.", "--version", default=False, callback=_version, is_eager=True
+    ),
 ) -> None:
     """Decide VNN-LIB queries through the command line of VNN-LIB's standard."""
 
 
 @application.command(context_settings={"ignore_unknown_options": True})
 def supports(
-    capability: Annotated[
-        str, typer.Argument(help=f"One of {', '.join(CAPABILITIES)}.", show_default=False)
-    ],
+    capability: str = argument(f"One of {', '.join(CAPABILITIES)}."),
 ) -> None:
     """Print what is supported, one item per line.
 
@@ -118,41 +115,28 @@ def supports(
 
 @application.command()
 def verify(
-    query: Annotated[
-        Path, typer.Argument(help="A VNN-LIB query, possibly gzipped (.gz).", show_default=False)
-    ],
-    network: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME=FILE",
-            help="The ONNX file of a declared network; once per distinct network.",
-            show_default=False,
-        ),
-    ],
-    timeout: Annotated[
-        int | None,
-        typer.Option(help="Time limit in seconds.", show_default="no limit", min=0),
-    ] = None,
-    serialise: Annotated[
-        Path | None,
-        typer.Option(
-            "--serialise-assignments",
-            "--assignments",
-            metavar="FOLDER",
-            help="Write the counter-example to this folder, one TensorProto NAME.pb per "
-            "variable, instead of standard output.",
-            show_default=False,
-        ),
-    ] = None,
-    workers: Cores = None,
-    seed: CounterExampleSeed = 0,
+    query: Path = argument("A VNN-LIB query, possibly gzipped (.gz)."),
+    network: list[str] = option(
+        "The ONNX file of a declared network; once per distinct network.",
+        default=...,
+        metavar="NAME=FILE",
+    ),
+    timeout: int | None = option("Time limit in seconds.", min=0, shown="no limit"),
+    serialise: Path | None = option(
+        "Write the counter-example to this folder, one TensorProto NAME.pb per variable, instead "
+        "of standard output.",
+        "--serialise-assignments",
+        "--assignments",
+        metavar="FOLDER",
+    ),
+    workers: int | None = CORES,
+    seed: int = COUNTER_EXAMPLE_SEED,
 ) -> None:
     """Print sat, unsat, unknown or timed-out, followed by the counter-example if sat.
 
     For example: leaveout-vnnlib verify prop_1.vnnlib --network f=net.onnx --timeout 60
     """
     from leaveout.specs.vnnlib import load_query
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.running import since_start
     from leaveout.verifier.points.query import decide
     from leaveout.verifier.warm_up import warm
@@ -172,8 +156,7 @@ def verify(
         say(decision.reason)
     status = status_of(decision)
     shown = _counter_example(reading, decision, serialise)
-    with reader_may_leave():
-        sys.stdout.write(f"{_WORDS.get(status, status)}\n{shown}")
+    write_out(f"{_WORDS.get(status, status)}\n{shown}")
 
 
 def _counter_example(reading: Reading, decision: Decision, folder: Path | None) -> str:

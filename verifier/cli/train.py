@@ -3,143 +3,101 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import file_lines, lines
-from leaveout.verifier.cli.options import WeightDecay
-from leaveout.verifier.cli.table_options import TableOptions, of_table
+from leaveout.verifier.cli.options import WEIGHT_DECAY, TableOptions
+from leaveout.verifier.cli.output import file_lines, lines, say_notes
+from leaveout.verifier.cli.parameters import flag, option, with_records
 
 if TYPE_CHECKING:
     from leaveout.models.train import TrainingReport
 
 
-@of_table
+@with_records
 def train(
     table: TableOptions,
-    layers: Annotated[
-        str | None,
-        typer.Option(
-            metavar="WIDTHS",
-            help="Widths of the hidden layers, e.g. 50,50; without any, the model is "
-            "logistic regression.",
-            show_default="50,50",
-        ),
-    ] = None,
-    activation: Annotated[
-        str,
-        typer.Option(
-            metavar="relu|tanh|sigmoid|gelu|silu|softplus|elu",
-            help="Activation of the hidden layers; bounds of relu are the closest.",
-        ),
-    ] = "relu",
-    cnn: Annotated[
-        bool,
-        typer.Option(
-            "--cnn",
-            help="LUCID's small convolutional network instead: two 1x3 convolutions of 6 channels, "
-            "dense to 2, dense to the labels.",
-        ),
-    ] = False,
-    epochs: Annotated[int, typer.Option(help="Training epochs.")] = 50,
-    batch: Annotated[int, typer.Option(help="Rows per step.")] = 100,
-    lr: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
-    optimizer: Annotated[str, typer.Option(metavar="sgd|adam", help="Optimiser.")] = ("sgd"),
-    momentum: Annotated[float, typer.Option(help="Momentum of sgd.")] = 0.0,
-    schedule: Annotated[
-        str,
-        typer.Option(
-            metavar="constant|step|cosine",
-            help="Learning-rate schedule: constant, multiplied by --step-factor every "
-            "--step-every epochs, or a half cosine down to 0.",
-        ),
-    ] = "constant",
-    step_every: Annotated[int, typer.Option(help="Epochs.")] = 10,
-    step_factor: Annotated[float, typer.Option(help="In (0, 1].")] = 0.1,
-    class_weights: Annotated[
-        str | None,
-        typer.Option(
-            metavar="balanced|NUMBERS",
-            help="Class weights in the loss, e.g. 1,4.5 in label order, or balanced: inversely "
-            "proportional to the class frequencies.",
-            show_default="all equal",
-        ),
-    ] = None,
-    weight_decay: WeightDecay = 1e-5,
-    dropout: Annotated[
-        float | None,
-        typer.Option(
-            help="Dropout probability of hidden values; all members share one mask per batch.",
-            show_default="0.1 with --cnn, else 0",
-        ),
-    ] = None,
-    seed: Annotated[
-        int,
-        typer.Option(help="Seed of initial weights, shuffles and dropout, shared by all members."),
-    ] = 0,
-    members: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            help="Leave out each of the first K rows only; a larger K later extends the family.",
-            show_default="all rows",
-        ),
-    ] = None,
-    sample: Annotated[
-        int | None,
-        typer.Option(
-            metavar="K",
-            help="Leave out each of K rows drawn uniformly with --seed. Statements about all "
-            "rows (M in F but a share of them) then hold with a confidence. The rows are "
-            "drawn once; the family cannot be extended.",
-            show_default=False,
-        ),
-    ] = None,
-    draws: Annotated[
-        int | None,
-        typer.Option(
-            metavar="M",
-            help="With --sample: number of samples planned, this one and fresh ones later. They "
-            "share the failure probability equally.",
-            show_default="1",
-        ),
-    ] = None,
-    fresh: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="With --sample: draw the next planned sample after the one in this folder, "
-            "with the same table and training.",
-            show_default=False,
-        ),
-    ] = None,
-    block: Annotated[
-        int | None,
-        typer.Option(
-            help="Networks that one process trains together; affects speed only.",
-            show_default="32 on a CPU, as many as fit on a GPU",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of processes, or of concurrent blocks on Ray; affects speed only.",
-            show_default="one per core; on Ray, the whole cluster",
-        ),
-    ] = None,
-    executor: Annotated[
-        str,
-        typer.Option(
-            metavar="processes|ray",
-            help="Where workers run: on this machine, or on the Ray cluster that RAY_ADDRESS "
-            "names.",
-        ),
-    ] = "processes",
-    device: Annotated[
-        str,
-        typer.Option(metavar="auto|cpu|cuda", help="auto uses a GPU if torch sees one."),
-    ] = "auto",
+    layers: str | None = option(
+        "Widths of the hidden layers, e.g. 50,50; without any, the model is logistic regression.",
+        metavar="WIDTHS",
+        shown="50,50",
+    ),
+    activation: str = option(
+        "Activation of the hidden layers; bounds of relu are the closest.",
+        default="relu",
+        metavar="relu|tanh|sigmoid|gelu|silu|softplus|elu",
+    ),
+    cnn: bool = flag(
+        "--cnn",
+        "LUCID's small convolutional network instead: two 1x3 convolutions of 6 channels, dense "
+        "to 2, dense to the labels.",
+    ),
+    epochs: int = option("Training epochs.", default=50),
+    batch: int = option("Rows per step.", default=100),
+    lr: float = option("Learning rate.", default=0.1),
+    optimizer: str = option("Optimiser.", default="sgd", metavar="sgd|adam"),
+    momentum: float = option("Momentum of sgd.", default=0.0),
+    schedule: str = option(
+        "Learning-rate schedule: constant, multiplied by --step-factor every --step-every epochs, "
+        "or a half cosine down to 0.",
+        default="constant",
+        metavar="constant|step|cosine",
+    ),
+    step_every: int = option("Epochs.", default=10),
+    step_factor: float = option("In (0, 1].", default=0.1),
+    class_weights: str | None = option(
+        "Class weights in the loss, e.g. 1,4.5 in label order, or balanced: inversely "
+        "proportional to the class frequencies.",
+        metavar="balanced|NUMBERS",
+        shown="all equal",
+    ),
+    weight_decay: float = WEIGHT_DECAY,
+    dropout: float | None = option(
+        "Dropout probability of hidden values; all members share one mask per batch.",
+        shown="0.1 with --cnn, else 0",
+    ),
+    seed: int = option(
+        "Seed of initial weights, shuffles and dropout, shared by all members.", default=0
+    ),
+    members: int | None = option(
+        "Leave out each of the first K rows only; a larger K later extends the family.",
+        metavar="K",
+        shown="all rows",
+    ),
+    sample: int | None = option(
+        "Leave out each of K rows drawn uniformly with --seed. Statements about all rows (M in F "
+        "but a share of them) then hold with a confidence. The rows are drawn once; the family "
+        "cannot be extended.",
+        metavar="K",
+    ),
+    draws: int | None = option(
+        "With --sample: number of samples planned, this one and fresh ones later. They share the "
+        "failure probability equally.",
+        metavar="M",
+        shown="1",
+    ),
+    fresh: Path | None = option(
+        "With --sample: draw the next planned sample after the one in this folder, with the same "
+        "table and training.",
+        metavar="DIR",
+    ),
+    block: int | None = option(
+        "Networks that one process trains together; affects speed only.",
+        shown="32 on a CPU, as many as fit on a GPU",
+    ),
+    workers: int | None = option(
+        "Number of processes, or of concurrent blocks on Ray; affects speed only.",
+        shown="one per core; on Ray, the whole cluster",
+    ),
+    executor: str = option(
+        "Where workers run: on this machine, or on the Ray cluster that RAY_ADDRESS names.",
+        default="processes",
+        metavar="processes|ray",
+    ),
+    device: str = option(
+        "auto uses a GPU if torch sees one.", default="auto", metavar="auto|cpu|cuda"
+    ),
 ) -> None:
     """Train a network, and retrain it without each row: the family that verify needs.
 
@@ -191,8 +149,7 @@ def train(
         )
     if report.complete_before:
         typer.echo(f"{table.output} is already complete; nothing was trained", err=True)
-    for each in report.warnings:
-        typer.echo(f"note: {each}", err=True)
+    say_notes(report.warnings)
     typer.echo(_table(report))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.changes import lines
-from leaveout.verifier.cli.options import Seed, TestShare
+from leaveout.verifier.cli.options import SEED, TEST_SHARE, TableOptions
+from leaveout.verifier.cli.output import lines, say_notes
+from leaveout.verifier.cli.parameters import option, with_records
 from leaveout.verifier.cli.progress import counter_bar
-from leaveout.verifier.cli.table_options import TableOptions, of_table
 
 if TYPE_CHECKING:
     from leaveout.models.boosting.training import TreesReport
@@ -25,41 +25,28 @@ trees = typer.Typer(
 
 
 @trees.command()
-@of_table
+@with_records
 def train(
     table: TableOptions,
-    learner: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="hist (scikit-learn's HistGradientBoostingClassifier), lightgbm or xgboost.",
-        ),
-    ] = "hist",
-    number: Annotated[int, typer.Option("--trees", metavar="N", help="Rounds of boosting.")] = 100,
-    leaves: Annotated[int, typer.Option(metavar="N", help="Most leaves of a tree.")] = 31,
-    rate: Annotated[float, typer.Option(help="Learning rate.")] = 0.1,
-    members: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Leave out each of the first N rows only.", show_default="all rows"
-        ),
-    ] = None,
-    sample: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            help="Leave out each of N rows drawn uniformly, by --seed.",
-            show_default="all rows",
-        ),
-    ] = None,
-    seed: Seed = 0,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", help="Processes of one thread each.", show_default="one per core"
-        ),
-    ] = None,
-    test_share: TestShare = 0.2,
+    learner: str = option(
+        "hist (scikit-learn's HistGradientBoostingClassifier), lightgbm or xgboost.",
+        default="hist",
+        metavar="NAME",
+    ),
+    number: int = option("Rounds of boosting.", "--trees", default=100, metavar="N"),
+    leaves: int = option("Most leaves of a tree.", default=31, metavar="N"),
+    rate: float = option("Learning rate.", default=0.1),
+    members: int | None = option(
+        "Leave out each of the first N rows only.", metavar="N", shown="all rows"
+    ),
+    sample: int | None = option(
+        "Leave out each of N rows drawn uniformly, by --seed.", metavar="N", shown="all rows"
+    ),
+    seed: int = SEED,
+    workers: int | None = option(
+        "Processes of one thread each.", metavar="N", shown="one per core"
+    ),
+    test_share: float = TEST_SHARE,
 ) -> None:
     """Train boosted trees on all rows, and again without each row or group.
 
@@ -85,8 +72,7 @@ def train(
             test_share=test_share,
             tell=told or (lambda done, of: None),
         )
-    for each in report.warnings:
-        typer.echo(f"note: {each}", err=True)
+    say_notes(report.warnings)
     typer.echo(_training_table(report))
 
 

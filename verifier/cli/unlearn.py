@@ -3,103 +3,109 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from leaveout.verifier.cli.changes import file_lines, lines
-from leaveout.verifier.cli.options import (
-    BatchSize,
-    Epochs,
-    FollowerSteps,
-    GameBatch,
-    GameRate,
-    LeaderSteps,
-    LearningRate,
-    Seed,
-    WeightDecay,
-)
+from leaveout.verifier.cli.options import SEED, WEIGHT_DECAY
+from leaveout.verifier.cli.output import file_lines, lines
+from leaveout.verifier.cli.parameters import Options, argument, option, with_records
 from leaveout.verifier.cli.progress import progress
 
 if TYPE_CHECKING:
-    from leaveout.models.unlearning import Record, UnlearningReport
+    from leaveout.models.unlearning import Game, Record, Schedule, UnlearningReport
 
 
 _FAR = 0.1
 """Typical deviation in accuracy of networks retrained by MODEL's recipe."""
 
 
+@dataclass(frozen=True)
+class GameOptions(Options):
+    """How the two players of an unlearning game move."""
+
+    rounds: int = option("Rounds of the unlearning game.", default=100)
+    leader_steps: int = option("Steps per round towards retraining and accuracy.", default=10)
+    follower_steps: int = option("Steps per round against the attack.", default=1)
+    game_batch: int = option("Batch size of the leader.", default=500)
+    game_lr: float = option("Learning rate of both players.", default=0.05)
+
+    def game(self, **more: Any) -> Game:
+        """Return the game, with further settings."""
+        from leaveout.models.unlearning import Game
+
+        return Game(
+            rounds=self.rounds,
+            leader_steps=self.leader_steps,
+            follower_steps=self.follower_steps,
+            batch=self.game_batch,
+            learning_rate=self.game_lr,
+            **more,
+        )
+
+
+@dataclass(frozen=True)
+class ScheduleOptions(Options):
+    """How networks are trained from scratch."""
+
+    epochs: int = option("Epochs of training from scratch.", default=50)
+    batch: int = option("Batch size of training from scratch.", default=100)
+    lr: float = option("Learning rate of training from scratch.", default=0.1)
+    weight_decay: float = WEIGHT_DECAY
+
+    @property
+    def schedule(self) -> Schedule:
+        """The same as the functions that train take it."""
+        from leaveout.models.unlearning import Schedule
+
+        return Schedule(
+            epochs=self.epochs,
+            batch=self.batch,
+            learning_rate=self.lr,
+            weight_decay=self.weight_decay,
+        )
+
+
+@with_records
 def unlearn(
-    model: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL.onnx", help="The trained network.", show_default=False),
-    ],
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="NPZ",
-            help="Its training data with test rows: an NPZ with X_train, y_train, X_test and "
-            "y_test.",
-            show_default=False,
-        ),
-    ],
-    output: Annotated[
-        Path,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="DIR",
-            help="Folder for unlearned.onnx and unlearning.json.",
-            show_default=False,
-        ),
-    ],
-    forget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ROWS",
-            help="Rows to forget: a CSV of row numbers counted from 0, the numbers themselves "
-            "(3,17), or a share (0.05) drawn with the seed.",
-            show_default=False,
-        ),
-    ] = None,
-    forget_class: Annotated[
-        str | None,
-        typer.Option(
-            metavar="LABEL",
-            help="Forget all rows of this label instead. The network keeps a score for the "
-            "label; networks retrained with --retrain show what that score is worth.",
-            show_default=False,
-        ),
-    ] = None,
-    rounds: Annotated[int, typer.Option(help="Rounds of the unlearning game.")] = 100,
-    leader_steps: LeaderSteps = 10,
-    follower_steps: FollowerSteps = 1,
-    game_batch: GameBatch = 500,
-    game_lr: GameRate = 0.05,
-    target: Annotated[
-        float, typer.Option(help="The answer that the follower pushes the attack towards.")
-    ] = 0.5,
-    share: Annotated[
-        float, typer.Option(help="Share of the kept rows that trains the alternative model.")
-    ] = 0.2,
-    third: Annotated[
-        float,
-        typer.Option(help="Share of the test rows used in the game; the rest evaluate the result."),
-    ] = 0.5,
-    retrain: Annotated[
-        int,
-        typer.Option(
-            metavar="K",
-            help="Also train K networks from scratch without the rows, saved as "
-            "retrained_SEED.onnx.",
-        ),
-    ] = 0,
-    epochs: Epochs = 50,
-    batch: BatchSize = 100,
-    lr: LearningRate = 0.1,
-    weight_decay: WeightDecay = 1e-5,
-    seed: Seed = 0,
+    *,
+    model: Path = argument("The trained network.", metavar="MODEL.onnx"),
+    data: Path = argument(
+        "Its training data with test rows: an NPZ with X_train, y_train, X_test and y_test.",
+        metavar="NPZ",
+    ),
+    output: Path = option(
+        "Folder for unlearned.onnx and unlearning.json.",
+        "-o",
+        "--output",
+        default=...,
+        metavar="DIR",
+    ),
+    forget: str | None = option(
+        "Rows to forget: a CSV of row numbers counted from 0, the numbers themselves (3,17), or a "
+        "share (0.05) drawn with the seed.",
+        metavar="ROWS",
+    ),
+    forget_class: str | None = option(
+        "Forget all rows of this label instead. The network keeps a score for the label; networks "
+        "retrained with --retrain show what that score is worth.",
+        metavar="LABEL",
+    ),
+    players: GameOptions,
+    target: float = option("The answer that the follower pushes the attack towards.", default=0.5),
+    share: float = option("Share of the kept rows that trains the alternative model.", default=0.2),
+    third: float = option(
+        "Share of the test rows used in the game; the rest evaluate the result.", default=0.5
+    ),
+    retrain: int = option(
+        "Also train K networks from scratch without the rows, saved as retrained_SEED.onnx.",
+        default=0,
+        metavar="K",
+    ),
+    training: ScheduleOptions,
+    seed: int = SEED,
 ) -> None:
     """Make a network forget rows without retraining it (approximate; see audit).
 
@@ -108,27 +114,17 @@ def unlearn(
     the result: measure it with "leaveout audit". Pass the --epochs, --batch and --lr that trained
     the network.
     """
-    from leaveout.models.unlearning import Game, Schedule, run
+    from leaveout.models.unlearning import run
 
-    game = Game(
-        rounds=rounds,
-        leader_steps=leader_steps,
-        follower_steps=follower_steps,
-        batch=game_batch,
-        learning_rate=game_lr,
-        target=target,
-        share=share,
-    )
-    schedule = Schedule(epochs=epochs, batch=batch, learning_rate=lr, weight_decay=weight_decay)
-    with progress("unlearning", "rounds", rounds) as on_round:
+    with progress("unlearning", "rounds", players.rounds) as on_round:
         report = run(
             model,
             data,
             output,
             forget=forget,
             forget_class=forget_class,
-            game=game,
-            schedule=schedule,
+            game=players.game(target=target, share=share),
+            schedule=training.schedule,
             third=third,
             retrained=retrain,
             seed=seed,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+
+from leaveout.verifier.cli.output import reader_may_leave, write_out, write_parts
+from leaveout.verifier.cli.parameters import argument, flag, option
 
 if TYPE_CHECKING:
     from leaveout.verifier.evidence.folder import EvidenceFolder
@@ -16,131 +18,70 @@ if TYPE_CHECKING:
 
 
 def verify(
-    spec: Annotated[Path, typer.Argument(help="A .spec file.", show_default=False)],
-    solver: Annotated[
-        str, typer.Option(help="MILP solver of lucid, as listed by 'leaveout solvers'.")
-    ] = "highs",
-    engine: Annotated[
-        str,
-        typer.Option(
-            help="Search engine: native (leaveout's own branch and bound, exact and fast) or "
-            "lucid (the paper's algorithm, one MILP per set of members)."
-        ),
-    ] = "native",
-    variant: Annotated[
-        str,
-        typer.Option(
-            help="Variant of the lucid engine: naive, H, HM, HMRiS, HMB or LUCID (all techniques)."
-        ),
-    ] = "LUCID",
-    time: Annotated[
-        float | None,
-        typer.Option(
-            help="Time limit in seconds for the whole specification; the best sound bounds so "
-            "far are reported.",
-            show_default="no limit",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of processes: search processes for native, solver processes for lucid.",
-            show_default="1 for native, one per core for lucid",
-        ),
-    ] = None,
-    executor: Annotated[
-        str, typer.Option(help="Where native's workers run: processes or ray.")
-    ] = "processes",
-    kernel: Annotated[
-        str,
-        typer.Option(
-            help="Kernel that computes native's bounds: cpu, or one from a plug-in, e.g. torch."
-        ),
-    ] = "cpu",
-    seed: Annotated[int, typer.Option(help="Seed of the search for witnesses.")] = 0,
-    json: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the results as JSON; '-' writes to standard output.",
-            show_default=False,
-        ),
-    ] = None,
-    resume: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Save a checkpoint to this file every minute, and resume from it if it exists "
-            "(native engine).",
-            show_default=False,
-        ),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a certificate of the bounds for 'leaveout check' (native engine).",
-            show_default=False,
-        ),
-    ] = None,
-    evidence: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Write a folder of evidence: results, certificate, attestation, page and "
-            "machine-readable reports. 'leaveout check DIR' checks it.",
-            show_default=False,
-        ),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Private key to sign the --evidence attestation; 'leaveout attest --new-key' "
-            "creates one.",
-            show_default=False,
-        ),
-    ] = None,
-    bounds: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the bound of each member, for 'leaveout guard'.",
-            show_default=False,
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Rows to evaluate: report how many answers to them no single record can "
-            "change. A CSV in the units of the training data, or an NPZ with X_test (or X).",
-            show_default=False,
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="NAME=VALUE",
-            help="Set a param of the specification. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    allow_include: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="DIR",
-            help="A further folder that specifications may include files from. May be repeated.",
-            show_default=False,
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Load everything and show what would be solved, without solving it."
-        ),
-    ] = False,
+    spec: Path = argument("A .spec file."),
+    solver: str = option("MILP solver of lucid, as listed by 'leaveout solvers'.", default="highs"),
+    engine: str = option(
+        "Search engine: native (leaveout's own branch and bound, exact and fast) or lucid (the "
+        "paper's algorithm, one MILP per set of members).",
+        default="native",
+    ),
+    variant: str = option(
+        "Variant of the lucid engine: naive, H, HM, HMRiS, HMB or LUCID (all techniques).",
+        default="LUCID",
+    ),
+    time: float | None = option(
+        "Time limit in seconds for the whole specification; the best sound bounds so far are "
+        "reported.",
+        shown="no limit",
+    ),
+    workers: int | None = option(
+        "Number of processes: search processes for native, solver processes for lucid.",
+        shown="1 for native, one per core for lucid",
+    ),
+    executor: str = option("Where native's workers run: processes or ray.", default="processes"),
+    kernel: str = option(
+        "Kernel that computes native's bounds: cpu, or one from a plug-in, e.g. torch.",
+        default="cpu",
+    ),
+    seed: int = option("Seed of the search for witnesses.", default=0),
+    json: str | None = option(
+        "Write the results as JSON; '-' writes to standard output.", metavar="FILE"
+    ),
+    resume: Path | None = option(
+        "Save a checkpoint to this file every minute, and resume from it if it exists (native "
+        "engine).",
+        metavar="FILE",
+    ),
+    certificate: Path | None = option(
+        "Write a certificate of the bounds for 'leaveout check' (native engine).", metavar="FILE"
+    ),
+    evidence: Path | None = option(
+        "Write a folder of evidence: results, certificate, attestation, page and machine-readable "
+        "reports. 'leaveout check DIR' checks it.",
+        metavar="DIR",
+    ),
+    key: Path | None = option(
+        "Private key to sign the --evidence attestation; 'leaveout attest --new-key' creates one.",
+        metavar="FILE",
+    ),
+    bounds: Path | None = option(
+        "Write the bound of each member, for 'leaveout guard'.", metavar="FILE"
+    ),
+    data: str | None = option(
+        "Rows to evaluate: report how many answers to them no single record can change. A CSV in "
+        "the units of the training data, or an NPZ with X_test (or X).",
+        metavar="FILE",
+    ),
+    settings: list[str] | None = option(
+        "Set a param of the specification. May be repeated.", "--set", metavar="NAME=VALUE"
+    ),
+    allow_include: list[Path] | None = option(
+        "A further folder that specifications may include files from. May be repeated.",
+        metavar="DIR",
+    ),
+    dry_run: bool = flag(
+        "--dry-run", "Load everything and show what would be solved, without solving it."
+    ),
 ) -> None:
     """Decide every guarantee of a specification, and bound every find.
 
@@ -159,12 +100,10 @@ def verify(
 
     Exit status: 0 all proved, 1 something refuted, 3 something unknown, 2 bad input.
     """
-    from rich.console import Console
-
     from leaveout.errors import SpecError
-    from leaveout.verifier.cli.options import open_json, read_settings, reader_may_leave
+    from leaveout.verifier.cli.options import open_json, read_settings
     from leaveout.verifier.cli.progress import Display
-    from leaveout.verifier.cli.result_table import render
+    from leaveout.verifier.cli.result_table import result_parts
     from leaveout.verifier.cli.running import since_start
     from leaveout.verifier.options import VerifyOptions
     from leaveout.verifier.report import exit_code, json_for
@@ -181,9 +120,9 @@ def verify(
             "resume": resume,
             "data": data,
         }
-        for option, value in written.items():
+        for name, value in written.items():
             if value is not None:
-                raise SpecError(f"--dry-run solves nothing: drop --{option}")
+                raise SpecError(f"--dry-run solves nothing: drop --{name}")
         _show_plan(
             spec,
             VerifyOptions(
@@ -222,14 +161,9 @@ def verify(
         )
         kept = None if folder is None else folder.write(report)
     if json != "-":
-        console = Console()
-        # Captured, because the console would set its own exit status on a closed pipe.
-        with console.capture() as table:
-            render(report, console)
-        with reader_may_leave():
-            sys.stdout.write(table.get())
-            if kept is not None:
-                sys.stdout.write(f"{kept.words()}\n")
+        write_parts(result_parts(report))
+        if kept is not None:
+            write_out(f"{kept.words()}\n")
     if target is not None:
         with reader_may_leave():
             target.write(json_for(report, target.path))
@@ -250,9 +184,7 @@ def _evidence_folder(
 def _show_plan(
     spec: Path, options: VerifyOptions, params: dict[str, str], allow_include: list[Path]
 ) -> None:
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.plan import plan
 
     found = plan(spec, options=options, params=params, allow_include=allow_include)
-    with reader_may_leave():
-        sys.stdout.write(str(found))
+    write_out(str(found))

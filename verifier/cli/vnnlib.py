@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from leaveout.verifier.cli.options import Cores, CounterExampleSeed
+from leaveout.verifier.cli.options import CORES, COUNTER_EXAMPLE_SEED
+from leaveout.verifier.cli.output import write_out
+from leaveout.verifier.cli.parameters import argument, option
 from leaveout.verifier.cli.progress import live_line
 
 if TYPE_CHECKING:
@@ -59,43 +61,22 @@ _EXIT = {"unsat": 0, "sat": 1, "unknown": 3, "timeout": 3}
 
 
 def vnnlib(
-    query: Annotated[
-        Path,
-        typer.Argument(
-            help="A VNN-LIB query, version 1.0 or 2.0, possibly gzipped (.gz).", show_default=False
-        ),
-    ],
-    network: Annotated[
-        list[str],
-        typer.Option(
-            metavar="[NAME=]FILE",
-            help="A network of the query, as ONNX (or .gz); without names, in the order of "
-            "declaration.",
-            show_default=False,
-        ),
-    ],
-    time: Annotated[
-        float | None,
-        typer.Option(help="Time limit in seconds.", show_default="no limit", min=0),
-    ] = None,
-    result: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the answer, with a counter-example if there is one, in VNN-COMP's format.",
-            show_default=False,
-        ),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write a certificate of unsat for leaveout check.",
-            show_default=False,
-        ),
-    ] = None,
-    workers: Cores = None,
-    seed: CounterExampleSeed = 0,
+    query: Path = argument("A VNN-LIB query, version 1.0 or 2.0, possibly gzipped (.gz)."),
+    network: list[str] = option(
+        "A network of the query, as ONNX (or .gz); without names, in the order of declaration.",
+        default=...,
+        metavar="[NAME=]FILE",
+    ),
+    time: float | None = option("Time limit in seconds.", min=0, shown="no limit"),
+    result: Path | None = option(
+        "Write the answer, with a counter-example if there is one, in VNN-COMP's format.",
+        metavar="FILE",
+    ),
+    certificate: Path | None = option(
+        "Write a certificate of unsat for leaveout check.", metavar="FILE"
+    ),
+    workers: int | None = CORES,
+    seed: int = COUNTER_EXAMPLE_SEED,
 ) -> None:
     """Decide whether a VNN-LIB query has a counter-example.
 
@@ -106,7 +87,6 @@ def vnnlib(
     Exit status: 0 unsat, 1 sat, 3 unknown or timeout, 2 bad input.
     """
     from leaveout.specs.vnnlib import format_result, load_query, save_result
-    from leaveout.verifier.cli.options import reader_may_leave
     from leaveout.verifier.cli.running import since_start
     from leaveout.verifier.output_file import OutputFile
     from leaveout.verifier.points.query import decide
@@ -145,8 +125,7 @@ def vnnlib(
         save_result(result, status, witness)
     if decision.reason:
         say(decision.reason)
-    with reader_may_leave():
-        sys.stdout.write(format_result(status, witness))
+    write_out(format_result(status, witness))
     raise typer.Exit(_EXIT[status])
 
 

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from leaveout.errors import LeaveoutError
+from leaveout.verifier.cli.parameters import argument
 
 
 def warm(
-    kernels: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[KERNEL]...",
-            help="What to compile: points (claims over points), guard, forest_guard, growth "
-            "(training forests), trees (deleting from them), forest (claims about them), "
-            "forest_leaks (their families), survival (members that survive changes), and "
-            "functions of votes, such as dpa and collective_accuracy.",
-            show_default="everything",
-        ),
-    ] = None,
+    kernels: list[str] | None = argument(
+        "What to compile: points (claims over points), guard, forest_guard, growth (training "
+        "forests), trees (deleting from them), forest (claims about them), forest_leaks (their "
+        "families), survival (members that survive changes), and functions of votes, such as dpa "
+        "and collective_accuracy.",
+        default=None,
+        metavar="[KERNEL]...",
+        shown="everything",
+    ),
 ) -> None:
     """Compile all kernels now, for example when building an image.
 

@@ -192,7 +192,6 @@ class LeakCheck(StatementCheck[J]):
     """A statement about leaks of networks, forests or linear models."""
 
     def other_rows(self, report: Report) -> str:
-        """See `StatementCheck.other_rows`."""
         stated = [each for each in report.by_row if self.statement.name in each.statements]
         for record in stated:
             own = self.leaks.compared.row_record(record.statements, {})
@@ -208,16 +207,13 @@ class LeakCheck(StatementCheck[J]):
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
-        """See `StatementCheck.facts`."""
         return box_record(self.leaks.compared.box), self.leaks.compared.members
 
     @property
     def labels(self) -> list[int | None]:
-        """See `StatementCheck.labels`."""
         return list(self.leaks.labels)
 
     def label_name(self, label: int | None) -> str:
-        """See `StatementCheck.label_name`."""
         return str(self.leaks.compared.label_name(label))
 
     def replay(self, result: Result) -> WitnessRecord | None:
@@ -243,7 +239,6 @@ class LeakCheck(StatementCheck[J]):
         return uppers
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """See `StatementCheck.contradiction`."""
         leak, stated = self.replay(result), result.witness
         for name in _OF_MEMBER if leak is not None else ():
             own, other = getattr(leak, name), getattr(stated, name)

@@ -32,11 +32,9 @@ class LinearCheck(LeakCheck[LinearJob]):
 
     @property
     def leaks(self) -> LinearJob:
-        """See `LeakCheck.leaks`."""
         return self.job
 
     def other_claim(self, claim: Checked) -> str:
-        """See `StatementCheck.other_claim`."""
         said = claim.subject.claim if isinstance(claim.subject, LinearSubject) else None
         return OTHER if said is not None else _other_linear(self.job.compared, self.folder, claim)
 
@@ -56,11 +54,9 @@ class ScoreCheck(StatementCheck[ScoreJob]):
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
-        """See `StatementCheck.facts`."""
         return box_record(self.job.about.box), self.job.about.members
 
     def other_claim(self, claim: Checked) -> str:
-        """See `StatementCheck.other_claim`."""
         wrong = _other_linear(self.job.about, self.folder, claim)
         if wrong or not isinstance(claim.subject, LinearSubject):
             return wrong
@@ -115,20 +111,16 @@ class ChangeCheck(StatementCheck[ChangeJob]):
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
-        """See `StatementCheck.facts`."""
         return box_record(self.job.about.box), 0
 
     @property
     def labels(self) -> list[int | None]:
-        """See `StatementCheck.labels`."""
         return self.job.labels
 
     def label_name(self, label: int | None) -> str:
-        """See `StatementCheck.label_name`."""
         return self.job.about.label_name(label)
 
     def other_claim(self, claim: Checked) -> str:
-        """See `StatementCheck.other_claim`."""
         wrong = _other_linear(self.job.about, self.folder, claim)
         if wrong or not isinstance(claim.subject, LinearSubject):
             return wrong

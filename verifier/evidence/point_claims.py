@@ -59,12 +59,10 @@ class PointsCheck(StatementCheck[FormulaJob]):
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
-        """See `StatementCheck.facts`."""
         return box_record(self.job.boxes[0]), self.job.members
 
     @property
     def labels(self) -> list[int | None]:
-        """See `StatementCheck.labels`."""
         return list(self.job.labels)
 
     def _part(self, asked: Asked) -> ClaimPart:
@@ -93,7 +91,6 @@ class PointsCheck(StatementCheck[FormulaJob]):
         return msgspec.json.encode(own, order="sorted")
 
     def other_claim(self, claim: Checked) -> str:
-        """See `StatementCheck.other_claim`."""
         if not isinstance(claim.subject, PointsSubject):
             return OTHER
         key = self._key(claim.subject.points.part)
@@ -111,7 +108,6 @@ class PointsCheck(StatementCheck[FormulaJob]):
         return [proved[key] for key in own] if all(key in proved for key in own) else None
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """See `StatementCheck.contradiction`."""
         if wrong := self._example_error(result):
             return wrong
         uppers = self._uppers(result, claims)

@@ -71,14 +71,7 @@ class ProvedBounds:
 
     @staticmethod
     def of(instance: Instance, results: Sequence[EngineResult | None]) -> ProvedBounds:
-        """Collect the bounds of one question.
-
-        Parameters
-        ----------
-        instance : Instance
-        results : sequence of EngineResult or None
-            One a label; None where it was not searched, for what propagation proves.
-        """
+        """Collect the bounds of one question; labels not searched get what propagation proves."""
         rows = []
         for label, result in enumerate(results):
             if result is None:

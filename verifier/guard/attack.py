@@ -41,31 +41,15 @@ _BLOCK = 512
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """Rows that attacks are tried on.
+    """Rows that attacks are tried on."""
 
-    Attributes
-    ----------
-    X : ndarray, shape (rows, inputs)
-    y : ndarray of int64, shape (rows,)
-    member : ndarray of int64, shape (rows,)
-        Which member lacks each; -1 for rows that the model was not trained on.
-    places : tuple of str
-        Where each stands.
-    unclear : int
-        How many training rows were left aside, as no member lacks them.
-    told : str
-        How training rows were told from others.
-    changed : int
-        Rows with a known name but other contents: they are others.
-    """
-
-    X: NDArray[Any]
-    y: Integers
-    member: Integers
-    places: tuple[str, ...]
-    unclear: int
-    told: str = ""
-    changed: int = 0
+    X: NDArray[Any]  # shape (rows, inputs)
+    y: Integers  # shape (rows,)
+    member: Integers  # shape (rows,): which lacks each; -1 if the model was not trained on it
+    places: tuple[str, ...]  # where each stands
+    unclear: int  # how many training rows were left aside, as no member lacks them
+    told: str = ""  # how training rows were told from others
+    changed: int = 0  # rows with a known name but other contents: they are others
 
 
 @dataclass(frozen=True)
@@ -93,62 +77,30 @@ class Risk:
 class Found:
     """What attacks give away.
 
-    Attributes
-    ----------
-    members, others, unclear : int
-        Rows, and training rows left aside as no member lacks them.
-    confidence : float
-        Of each interval by itself.
-    models : int
-        Without a row each.
-    references : int
-        Models with the row, by which the likelihood ratio of ``same_rows`` is taken.
-    others_attacks : tuple of Attack
-        On training rows against other rows; empty without such.
-    same_rows : tuple of Attack
-        On the model against the one without the row asked about, a coin choosing for each row.
-    scores_differ, labels_differ : Range
-        Share of training rows of whose label the two models say another confidence, or where they
-        answer another label.
-    noised : int
-        Training rows at which some row's leaving may change the label; none does at the others.
-    guarded : Guarded or None
-    risks : tuple of Risk
-        Rows that show most, the first the most.
+    ``others_attacks`` are on training rows against other rows, ``same_rows`` on the model against
+    the one without the row asked about, a coin choosing for each row.
     """
 
-    members: int
-    others: int
-    unclear: int
-    confidence: float
-    models: int
-    references: int
-    others_attacks: tuple[Attack, ...]
+    members: int  # rows
+    others: int  # rows
+    unclear: int  # training rows left aside as no member lacks them
+    confidence: float  # of each interval by itself
+    models: int  # without a row each
+    references: int  # models with the row, by which the likelihood ratio of same_rows is taken
+    others_attacks: tuple[Attack, ...]  # empty without other rows
     same_rows: tuple[Attack, ...]
-    scores_differ: Range
-    labels_differ: Range
-    noised: int
+    scores_differ: Range  # share of training rows whose label has another confidence without them
+    labels_differ: Range  # share of training rows that are answered another label without them
+    noised: int  # training rows at which some row's leaving may change the label
     guarded: Guarded | None
-    risks: tuple[Risk, ...]
+    risks: tuple[Risk, ...]  # rows that show most, the first the most
 
 
 def read_asked(references: References, source: Path, column: str = "") -> Asked:
-    """Read rows, and tell those that the model was trained on.
+    """Read rows of a CSV or NPZ, and tell those that the model was trained on.
 
-    Parameters
-    ----------
-    references : References
-    source : Path
-        A CSV with the columns of the training table and labels, or an NPZ with ``X_train`` and
-        ``y_train``, and perhaps ``X_test`` and ``y_test``.
-    column : str
-        Names rows, or groups, as the training table does; empty for the column that the folder
-        knows, or where there is none, rows are found by what they hold.
-
-    Raises
-    ------
-    GuardError
-        If rows or labels cannot be read, or it cannot be told which the model was trained on.
+    They are told by a column that names rows, or groups, as the training table does: the one given
+    or that the folder knows; where there is none, by what they hold.
     """
     subject, names = references.subject, references.names
     if source.suffix == ".npz":
@@ -237,24 +189,10 @@ def attack(
     seed: int = 0,
     progress: OnProgress | None = None,
 ) -> Found:
-    """Try attacks on a model.
+    """Try attacks on a model, with at most ``count`` models with a row as references.
 
-    Parameters
-    ----------
-    references, asked
-    epsilon : float or None
-        Of a guard whose answers are attacked, too; no answer is drawn or stored.
-    count : int
-        Most models that serve as references with a row.
-    seed : int
-        Draws the references, and which of two models is asked about each row.
-    progress : callable or None
-        Told how many questions are answered, and of how many.
-
-    Raises
-    ------
-    GuardError
-        If there are too few rows.
+    With an epsilon the answers of such a guard are attacked, too; none is drawn or stored. The seed
+    draws the references, and which of two models is asked about each row.
     """
     inside, outside = (np.flatnonzero(part) for part in (asked.member >= 0, asked.member < 0))
     if len(inside) < LEAST_ROWS or 0 < len(outside) < LEAST_ROWS:

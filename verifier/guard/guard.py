@@ -206,14 +206,7 @@ class Inspection:
 
     @classmethod
     def of(cls, subject: Subject, points: NDArray[Any]) -> Inspection:
-        """Inspect inputs, without drawing or remembering.
-
-        Parameters
-        ----------
-        subject : Subject
-        points : ndarray, shape (n, inputs)
-            As it reads them.
-        """
+        """Inspect inputs as the subject reads them, without drawing or remembering."""
         inside = np.asarray([subject.domain.contains(point) for point in points], bool)
         findings = iter(subject.leaks.find_all(points[inside]))
         labels, leaks, tiers, outside = [], [], [], []

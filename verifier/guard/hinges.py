@@ -28,22 +28,14 @@ _CONFIDENCE = 0.95
 class Decisions:
     """What a model decides of some rows, and on whom each decision hinges.
 
-    Attributes
-    ----------
-    labels : ndarray of int64, shape (rows,)
-    turned_by : tuple of ndarray of int64
-        For each row the members that may answer otherwise, that is, which people's leaving may
-        turn it; the row's own person is not among them. Where there are none, none can: proved.
-    places : tuple of str
-        Where each row stands.
-    table : Table or None
-        None for plain arrays.
+    ``turned_by`` has for each row the members that may answer otherwise, that is, which people's
+    leaving may turn it, but for the row's own person. Where there are none, none can: proved.
     """
 
-    labels: Integers
+    labels: Integers  # shape (rows,)
     turned_by: tuple[Integers, ...]
-    places: tuple[str, ...]
-    table: Table | None
+    places: tuple[str, ...]  # where each row stands
+    table: Table | None  # None for plain arrays
 
     @property
     def hinge(self) -> NDArray[np.bool_]:
@@ -55,16 +47,10 @@ class Decisions:
 class Share:
     """How many decisions of a subgroup hinge, with an interval for the people like them.
 
-    Attributes
-    ----------
-    words : tuple of str
-        The subgroup's cells.
-    count, hinging : int
-    low, high : float
-        Clopper and Pearson's interval of the share, as if the rows were drawn from all like them.
+    It is Clopper and Pearson's interval of the share, as if rows were drawn from all like them.
     """
 
-    words: tuple[str, ...]
+    words: tuple[str, ...]  # the subgroup's cells
     count: int
     hinging: int
     low: float
@@ -74,21 +60,10 @@ class Share:
 def decisions(
     subject: Subject, source: Path, person: str = "", progress: OnProgress | None = None
 ) -> Decisions:
-    """Find on whom each decision hinges.
+    """Find on whom each decision of a CSV or NPZ hinges; raise on rows outside what is proved.
 
-    Parameters
-    ----------
-    subject : Subject
-    source : Path
-        A CSV with the columns of the training table, or an NPZ with ``X_test`` or ``X``.
-    person : str
-        The column that says whose row it is, as training rows, or groups, are named; their own
-        leaving does not count. Empty for none.
-
-    Raises
-    ------
-    LeaveoutError
-        If a row cannot be read, or is outside what is proved.
+    ``person`` is the column that says whose row it is, as training rows, or groups, are named:
+    their own leaving does not count.
     """
     table, points, places = read_inputs(subject, source)
     own = _own(subject, table, person) if person and table is not None else None

@@ -230,7 +230,6 @@ class BoxDomain(Domain):
     box: Box
 
     def contains(self, point: Point) -> bool:
-        """See `Domain.contains`."""
         fault, at = screen(point, self.box.lower, self.box.upper)
         if fault == NOT_FINITE:
             raise self._not_finite(point, at)
@@ -241,7 +240,6 @@ class BoxDomain(Domain):
         return bool(self.box.contains(point.astype(np.float64)[None])[0])
 
     def refusal(self, point: Point) -> str:
-        """See `Domain.refusal`."""
         _, at = screen(point, self.box.lower, self.box.upper)
         if at < 0:
             unlisted = (
@@ -261,7 +259,6 @@ class BoxDomain(Domain):
 
     @property
     def words(self) -> str:
-        """See `Domain.words`."""
         box = self.box
         low, high = box.lower.min(), box.upper.max()
         same = (box.lower == low).all() and (box.upper == high).all() and not box.choices
@@ -279,17 +276,14 @@ class FiniteDomain(Domain):
     kind = np.float64
 
     def contains(self, point: Point) -> bool:
-        """See `Domain.contains`."""
         finite = np.isfinite(point)
         if not finite.all():
             raise self._not_finite(point, int(np.argmin(finite)))
         return True
 
     def refusal(self, point: Point) -> str:
-        """See `Domain.refusal`."""
         raise AssertionError("every finite input is answered")
 
     @property
     def words(self) -> str:
-        """See `Domain.words`."""
         return f"all finite numbers of {self.dimension} features"

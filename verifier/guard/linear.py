@@ -293,18 +293,6 @@ class LinearSubject(TableSubject):
 
     A memory is bound to kind, design, penalty and labels only, so it outlives deletions and
     additions; which inputs may be noised depends on the rows.
-
-    Parameters
-    ----------
-    folder : Path
-        With ``linear.npz`` and, of a table, ``linear.json``.
-    progress : callable, optional
-        Told how many members are refitted, and of how many.
-
-    Raises
-    ------
-    LeaveoutError
-        If a file cannot be read, the model has no labels, or nothing is proved of a member.
     """
 
     def __init__(self, folder: Path, progress: OnProgress = lambda done, of: None) -> None:
@@ -330,7 +318,6 @@ class LinearSubject(TableSubject):
         self._lower, self._upper = model.X.min(axis=0), model.X.max(axis=0)
 
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float64]:
-        """See `Subject.encode`."""
         found = super().encode(rows)
         if not self._network or self.columns is None:
             return found

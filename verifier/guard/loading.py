@@ -65,23 +65,19 @@ class NetworkSubject(Subject):
             self.notes = (group_note(facts.group), *self.notes)
 
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float32]:
-        """See `Subject.encode`."""
         if self.encoding is None:
             return plain_rows(rows, self.domain.features, np.float32)
         return encode_rows(self.encoding, rows)
 
     def read_arrays(self, path: Path) -> NDArray[np.float32]:
-        """See `Subject.read_arrays`."""
         given = GivenPoints.open(str(path), option="")
         manifest, source = self.instance.family.manifest, self.instance.network.source
         return given.points(manifest, self.domain.dimension, source)
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float32]:
-        """See `Subject.sample`."""
         return self.instance.box.sample(rng, count).astype(np.float32)
 
     def where_outside(self, point: Point) -> str:
-        """See `Subject.where_outside`."""
         return leaves_box(point, self.instance.box, self.instance.family.manifest)
 
 

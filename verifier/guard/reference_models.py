@@ -53,34 +53,19 @@ STRANGER, UNCLEAR = -1, -2
 class References:
     """A model of labels and its members.
 
-    Attributes
-    ----------
-    subject : Subject
-    names : tuple of str
-        Of labels.
-    unclear : frozenset of str
-        What training rows are called that no member lacks.
-    identity : str
-        The column that names rows, or groups; empty if it is not known.
-    holds : bool
-        Whether it has its training rows, so that contents are compared.
-    find : callable
-        Returns of rows and labels which member lacks each: -1 for strangers, -2 for training rows
-        that no member lacks; perhaps given which by name. Raises where that cannot be told.
-    whole : callable
-        Returns the model's scores of inputs, shape (n, labels).
-    without : callable
-        Yields the scores of pairs of inputs (places in the first argument) and members.
+    ``find`` returns of rows and labels which member lacks each, perhaps given which by name:
+    `STRANGER` where none does, `UNCLEAR` for training rows that no member lacks. It raises where
+    that cannot be told.
     """
 
     subject: Subject
-    names: tuple[str, ...]
-    unclear: frozenset[str]
-    identity: str
-    holds: bool
+    names: tuple[str, ...]  # of labels
+    unclear: frozenset[str]  # what training rows are called that no member lacks
+    identity: str  # the column that names rows, or groups; empty if it is not known
+    holds: bool  # whether it has its training rows, so that contents are compared
     find: Find
-    whole: Whole
-    without: Without
+    whole: Whole  # returns the model's scores of inputs, shape (n, labels)
+    without: Without  # yields the scores of pairs of inputs (places in the first one) and members
 
 
 def load_references(

@@ -93,13 +93,11 @@ class TableSubject(Subject):
         return tuple(ids.get(row, str(row)) for row in held.names.tolist())
 
     def encode(self, rows: Sequence[Mapping[str, str | float]]) -> NDArray[np.float64]:
-        """See `Subject.encode`."""
         if self.columns is None:
             return plain_rows(rows, self.domain.features, np.float64)
         return self.columns.encode(rows)
 
     def read_arrays(self, path: Path) -> NDArray[np.float64]:
-        """See `Subject.read_arrays`."""
         arrays = read_archive(path, GuardError, only=_INPUTS)
         name = next((name for name in _INPUTS if name in arrays), None)
         if name is None:
@@ -125,7 +123,6 @@ class TableSubject(Subject):
         return np.where(rng.random(points.shape) < 0.5, points, np.nextafter(points, np.inf))
 
     def where_outside(self, point: Point) -> str:
-        """See `Subject.where_outside`."""
         return ""
 
 

@@ -40,14 +40,12 @@ class TreesDomain(FiniteDomain):
         return found
 
     def contains(self, point: Point) -> bool:
-        """See `Domain.contains`."""
         absent = np.isnan(point)
         allowed = absent & np.isin(np.arange(len(point)), [*self.missing])
         return super().contains(np.where(allowed, 0.0, point))
 
     @property
     def words(self) -> str:
-        """See `Domain.words`."""
         also = f"; {len(self.missing)} may be missing" if self.missing else ""
         return super().words + also
 
@@ -76,13 +74,11 @@ class TreeLeakTest(LeakFinder):
         return bool(self.leaks_at(x[None], [seen])[0])
 
     def leaks_at(self, points: NDArray[Any], seen: Sequence[Glance]) -> NDArray[np.bool_]:
-        """See `LeakFinder.leaks_at`."""
         own = np.array([each.label for each in seen], np.int64)
         confidences = np.array([each.confidence for each in seen])
         return np.asarray(self._dissent(points, own, confidences).any(axis=1))
 
     def dissenters(self, points: NDArray[Any], labels: Integers) -> list[Integers]:
-        """See `LeakFinder.dissenters`."""
         confidences = np.array([self.glance(x).confidence for x in points])
         return [*map(np.flatnonzero, self._dissent(points, labels, confidences))]
 
@@ -95,7 +91,6 @@ class TreeLeakTest(LeakFinder):
         return np.asarray((labels != own[:, None]) | open_ | near[:, None])
 
     def ask_all(self, x: Point) -> None:
-        """See `LeakFinder.ask_all`."""
         self.family.labels(x[None])
 
 

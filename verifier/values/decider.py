@@ -280,11 +280,9 @@ class Values(Engine[ValueJob]):
 
     @property
     def notes(self) -> list[str]:
-        """See `Engine.notes`."""
         return [*self._levels, *self._valuation.notes]
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         if is_value_claim(statement, self.context.checked):
             return None
         wrong = "this claim is about points of a set of inputs"
@@ -308,18 +306,15 @@ class Values(Engine[ValueJob]):
         return ValueJob(statement, self)
 
     def kind(self, job: ValueJob) -> Kind:
-        """See `Engine.kind`."""
         return "value, by a solver" if is_solved(job.statement, self.context.checked) else "value"
 
     def kernels(self, job: ValueJob) -> Sequence[str]:
-        """See `Engine.kernels`."""
         spec = self.context.checked
         calls = (node for node in reachable(job.statement.claim, spec) if isinstance(node, Call))
         names = (name for call in calls for name in spec.functions[call.function].kernels)
         return list(dict.fromkeys(names))
 
     def outline(self, job: ValueJob) -> Outline:
-        """See `Engine.outline`."""
         return Outline.of(job.statement, 0, {"values": "decided by the functions it names"})
 
     def _say(self, name: str, started: float, deadline: Deadline, words: str) -> None:
@@ -329,7 +324,6 @@ class Values(Engine[ValueJob]):
             self.context.progress(name, Progress(0, none, none, 0, 0, spent, deadline.limit, words))
 
     def decide(self, job: ValueJob, clock: Clock) -> list[Result]:
-        """See `Engine.decide`."""
         statement, seconds = job.statement, clock.next()
         started = time.perf_counter()
         self._valuation.deadline = Deadline.after(seconds, started)

@@ -45,32 +45,26 @@ class ForestFolder(ModelFolder):
 
     @classmethod
     def load(cls, directory: Path) -> ForestFolder:
-        """See `ModelFolder.load`."""
         forest = DareForestClassifier.load(directory / FOREST)
         columns = FORESTS.load_columns(directory / COLUMNS, forest.n_features_in_)
         return cls(directory, columns, forest)
 
     @property
     def rows(self) -> Ensemble:
-        """See `ModelFolder.rows`."""
         return self.forest.ensemble()
 
     @property
     def digest(self) -> str:
-        """See `ModelFolder.digest`."""
         return digest_of(self.forest.ensemble())
 
     def save(self, path: Path) -> None:
-        """See `ModelFolder.save`."""
         self.forest.save(path)
 
     def without(self, names: Sequence[int]) -> ForestFolder:
-        """See `ModelFolder.without`."""
         self.forest.delete(names)
         return self
 
     def rows_of(self, table: Table, X: NDArray[np.float64]) -> Rows:
-        """See `ModelFolder.rows_of`."""
         assert self.columns.encoding is not None
         label = self.columns.encoding.label
         cells = table.column(label)
@@ -90,18 +84,15 @@ class ForestFolder(ModelFolder):
     def with_rows(
         self, rows: Rows, cells: Sequence[str] | None
     ) -> tuple[ForestFolder, NDArray[np.int64]]:
-        """See `ModelFolder.with_rows`."""
         return self, self.forest.add(*rows, groups=cells)
 
     def ends_with(self, rows: Rows) -> bool:
-        """See `ModelFolder.ends_with`."""
         X, y = rows
         held = self.rows
         labels = held.classes[held.y[-len(X) :]]
         return np.array_equal(held.X[-len(X) :], X) and labels.tolist() == y.tolist()
 
     def check(self) -> float:
-        """See `ModelFolder.check`."""
         began = time.perf_counter()
         anew = self.forest.retrain()
         seconds = time.perf_counter() - began
@@ -111,7 +102,6 @@ class ForestFolder(ModelFolder):
         return seconds
 
     def inputs(self) -> str:
-        """See `ModelFolder.inputs`."""
         X = self.rows.X
         minimum, maximum = X.min(axis=0), X.max(axis=0)
         if self.columns.encoding is not None:

@@ -34,11 +34,9 @@ class Gemm(Affine):
 
     @property
     def exact(self) -> bool:
-        """See `Affine.exact`."""
         return {self.alpha, self.beta} <= {1.0, -1.0}
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         weight = constants[self.weight]
         if self.transposed:
             weight = weight.transpose(0, 2, 1)
@@ -51,17 +49,14 @@ class Gemm(Affine):
         return np.asarray(result)
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """See `Affine.matrix`."""
         weight = constants[self.weight]
         matrix = weight if self.transposed else weight.transpose(0, 2, 1)
         return matrix if self.alpha == 1.0 else scale(matrix, self.alpha)
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.entries`."""
         return math.prod(constants[self.weight])
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         weight = _matrix(constants[self.weight])
         inputs, outputs = weight[::-1] if self.transposed else weight
         if shape != (inputs,):
@@ -95,17 +90,14 @@ class MatMul(Affine):
 
     @property
     def exact(self) -> bool:
-        """See `Affine.exact`."""
         return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         weight = constants[self.weight]
         axes = (1,) * (values.ndim - 3)
         return values @ weight.reshape(len(weight), *axes, *weight.shape[1:])
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """See `Affine.matrix`."""
         weight = constants[self.weight].transpose(0, 2, 1)
         if len(shape) == 1:
             return weight
@@ -118,11 +110,9 @@ class MatMul(Affine):
         )
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.entries`."""
         return math.prod(shape) * constants[self.weight][1]
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         inputs, outputs = _matrix(constants[self.weight])
         if shape[-1] != inputs:
             raise ValueError(
@@ -175,18 +165,15 @@ class Shift(Move):
     other_sign: int = 1  # 1 or -1
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         constant = _align_axes(constants[self.constant], values)
         shift = self.other_sign * constant if biased else np.zeros_like(constant)
         # Adding even a zero shift broadcasts the linear part to the output's shape.
         return np.asarray(self.sign * values + shift)
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         return _broadcast(shape, constants[self.constant])
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`."""
         return 1
 
 
@@ -199,16 +186,13 @@ class Scale(Affine):
 
     @property
     def exact(self) -> bool:
-        """See `Affine.exact`."""
         return self.kind == "multiply"
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         constant = _align_axes(constants[self.constant], values)
         return np.asarray(values * constant if self.kind == "multiply" else values / constant)
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """See `Affine.matrix`."""
         factors = self.apply(np.ones((1, 1, *shape)), constants, False)
         places = np.broadcast_to(number_inputs(shape) - 1, (1, 1, *factors.shape[2:]))
         return Sparse.of_taps(
@@ -216,19 +200,15 @@ class Scale(Affine):
         )
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         return _broadcast(shape, constants[self.constant])
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.entries`."""
         return math.prod(self.shape_after(shape, constants))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`."""
         return 1
 
     def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
-        """See `Affine.flaws`."""
         if self.kind == "multiply":
             return {}
         constant = constants[self.constant]
@@ -246,7 +226,6 @@ class BatchNormalization(Affine):
     epsilon: float  # a float32, at least 0
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         axes = (1,) * (values.ndim - 3)
         factor = self._factor(constants)
         result = values * factor.reshape(len(factor), 1, -1, *axes)
@@ -256,7 +235,6 @@ class BatchNormalization(Affine):
         return np.asarray(result)
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """See `Affine.matrix`."""
         factors = self.apply(np.ones((1, 1, *shape)), constants, False)
         return Sparse.of_taps(
             np.arange(math.prod(shape))[:, None],
@@ -265,7 +243,6 @@ class BatchNormalization(Affine):
         )
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         for name in (self.scale, self.bias, self.mean, self.variance):
             if constants[name] != shape[:1]:
                 raise ValueError(
@@ -275,7 +252,6 @@ class BatchNormalization(Affine):
         return shape
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.entries`."""
         return math.prod(self.shape_after(shape, constants))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
@@ -287,7 +263,6 @@ class BatchNormalization(Affine):
         return 10
 
     def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
-        """See `Affine.flaws`."""
         variance = constants[self.variance]
         negative = np.asarray((variance < 0).any(axis=1))
         small = np.asarray((variance + self.epsilon < _LEAST).any(axis=1))

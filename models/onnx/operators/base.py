@@ -134,18 +134,15 @@ class Move(Affine):
     """An operator each of whose outputs is one input, its negative, or nothing, plus a constant."""
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """See `Affine.matrix`."""
         marks = number_inputs(shape)
         moved = self.apply(marks.astype(float), constants, False)[0].reshape(-1, 1)
         return Sparse.of_taps(np.abs(moved).astype(np.int64) - 1, np.sign(moved)[None], marks.size)
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.entries`."""
         return math.prod(self.shape_after(shape, constants))
 
     @property
     def exact(self) -> bool:
-        """See `Affine.exact`."""
         return True
 
 

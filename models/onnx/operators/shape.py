@@ -28,15 +28,12 @@ class Identity(Move):
     ratio: str = ""
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         return values
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         return shape
 
     def flaws(self, constants: Constants) -> Mapping[str, NDArray[np.bool_]]:
-        """See `Affine.flaws`."""
         if not self.ratio:
             return {}
         ratio = constants[self.ratio]
@@ -45,7 +42,6 @@ class Identity(Move):
         return {"its ratio is not in [0, 1)": outside}
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`."""
         return 0
 
 
@@ -56,17 +52,14 @@ class Reshape(Move):
     shape: Shape  # shape of one sample afterwards (no batch axis, no -1)
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         return values.reshape(*values.shape[:2], *self.shape)
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         if math.prod(shape) != math.prod(self.shape):
             raise ValueError(f"{list(shape)} cannot be reshaped to {list(self.shape)}")
         return self.shape
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`."""
         return 0
 
 
@@ -77,11 +70,9 @@ class Permute(Move):
     order: Shape  # ONNX's ``perm`` (its first entry is 0)
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         return np.asarray(values.transpose(0, *(axis + 1 for axis in self.order)))
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         if sorted(self.order) != list(range(1 + len(shape))) or self.order[0] != 0:
             raise ValueError(
                 f"perm = {list(self.order)} is not an order of the axes of {['batch', *shape]} "
@@ -90,7 +81,6 @@ class Permute(Move):
         return tuple(shape[axis - 1] for axis in self.order[1:])
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`."""
         return 0
 
 
@@ -103,12 +93,10 @@ class Take(Move):
     single: bool = False  # whether the axis is dropped; needs a single position
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         found = values.take(self.places, axis=self.axis + 1)
         return np.asarray(found.squeeze(self.axis + 1) if self.single else found)
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         at = self.axis - 1
         if not 0 <= at < len(shape):
             raise ValueError(f"axis = {self.axis} is out of range for shape {['batch', *shape]}")
@@ -120,7 +108,6 @@ class Take(Move):
         return (*shape[:at], *count, *shape[at + 1 :])
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`."""
         return 0
 
 
@@ -132,18 +119,15 @@ class Pick(Move):
     shape: Shape  # shape of one sample afterwards
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         flat = values.reshape(*values.shape[:2], -1)
         return np.asarray(flat[:, :, list(self.places)].reshape(*values.shape[:2], *self.shape))
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         if max(self.places) >= math.prod(shape) or len(self.places) != math.prod(self.shape):
             raise ValueError(f"{['batch', *shape]} has no {1 + max(self.places)} numbers to pick")
         return self.shape
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`."""
         return 0
 
 
@@ -152,17 +136,14 @@ class BesideZero(Move):
     """Two scores from one number: 0 and the number."""
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         return np.pad(values.reshape(*values.shape[:2], 1), ((0, 0), (0, 0), (1, 0)))
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         if math.prod(shape) != 1:
             raise ValueError(f"{['batch', *shape]} is not a single number")
         return (2,)
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.roundings`."""
         return 0
 
 
@@ -174,7 +155,6 @@ class Place(Move):
     fill: str = ""  # name of the constant, a single number; empty for 0
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         widths = ((0, 0), (0, 0), *self.widths)
         found = np.pad(values, widths)
         if not biased or not self.fill:
@@ -184,7 +164,6 @@ class Place(Move):
         return np.asarray(found + around * given.reshape(len(given), *(1,) * (values.ndim - 1)))
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         if len(self.widths) != len(shape):
             raise ValueError(
                 f"it pads {1 + len(self.widths)} axes, but its input has shape {['batch', *shape]}"
@@ -210,14 +189,12 @@ class Reduce(Affine):
     kept: bool  # whether the axes are kept with length one
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         axes = tuple(axis + 1 for axis in self.axes)
         total = values.sum(axis=axes, keepdims=self.kept)
         count = math.prod(values.shape[axis] for axis in axes)
         return np.asarray(total / count if self.mean else total)
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """See `Affine.matrix`."""
         order = [axis for axis in range(1, 1 + len(shape)) if axis not in self.axes]
         count = math.prod(shape[axis - 1] for axis in self.axes)
         marks = number_inputs(shape)[0].transpose(0, *order, *sorted(self.axes))
@@ -225,11 +202,9 @@ class Reduce(Affine):
         return Sparse.of_taps(marks.reshape(-1, count) - 1, factors, math.prod(shape))
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.entries`."""
         return math.prod(shape)
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         if any(not 1 <= axis <= len(shape) for axis in self.axes):
             raise ValueError(
                 f"axes = {list(self.axes)} are out of range for shape {['batch', *shape]}"

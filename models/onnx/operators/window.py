@@ -107,11 +107,9 @@ class Conv(Affine):
 
     @property
     def exact(self) -> bool:
-        """See `Affine.exact`."""
         return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         weight = constants[self.weight]
         patches = self.window.patches(values)
         positions = patches.shape[4:]
@@ -129,7 +127,6 @@ class Conv(Affine):
         return np.asarray(result)
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """See `Affine.matrix`."""
         weight = constants[self.weight]
         m, outputs = weight.shape[:2]
         taps = math.prod(weight.shape[2:])
@@ -142,7 +139,6 @@ class Conv(Affine):
         )
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         weight = constants[self.weight]
         if weight[2:] != self.window.kernel:
             raise ValueError(
@@ -162,7 +158,6 @@ class Conv(Affine):
         return (weight[0], *positions)
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.entries`."""
         weight = constants[self.weight]
         return math.prod(weight) * math.prod(self.window.positions(shape[1:]))
 
@@ -183,11 +178,9 @@ class ConvTranspose(Affine):
 
     @property
     def exact(self) -> bool:
-        """See `Affine.exact`."""
         return True
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         shape = values.shape[2:]
         after = self.shape_after(shape, {k: constants[k].shape[1:] for k in self._names})
         if values.any():
@@ -204,7 +197,6 @@ class ConvTranspose(Affine):
         return np.asarray(found)
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """See `Affine.matrix`."""
         after = self.shape_after(shape, {k: constants[k].shape[1:] for k in self._names})
         return self._convolution.matrix(after, constants).transpose(0, 2, 1)
 
@@ -217,7 +209,6 @@ class ConvTranspose(Affine):
         return Conv(self.weight, "", self.window, self.groups)
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         weight, window, rank = constants[self.weight], self.window, len(shape) - 1
         outputs = weight[1] * self.groups
         sizes = tuple(
@@ -243,7 +234,6 @@ class ConvTranspose(Affine):
         return (outputs, *sizes)
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.entries`."""
         return math.prod(constants[self.weight]) * math.prod(shape[1:])
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
@@ -260,12 +250,10 @@ class AveragePool(Affine):
     include_padding: bool  # whether padded zeros count in the denominator
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         patches = self.window.patches(values)
         return np.asarray(patches.sum(axis=3) / self._counts(values.shape[2:]))
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """See `Affine.matrix`."""
         places = np.moveaxis(self.window.patches(number_inputs(shape))[0, 0], 1, -1)
         shares = np.broadcast_to(1.0 / self._counts(shape)[0, 0], places.shape[:-1])
         taps = places.shape[-1]
@@ -284,7 +272,6 @@ class AveragePool(Affine):
         )
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         positions = self.window.positions(shape[1:])
         for pads, kernel in zip(self.window.padding(shape[1:]), self.window.kernel, strict=True):
             if max(pads) >= kernel:
@@ -292,7 +279,6 @@ class AveragePool(Affine):
         return (shape[0], *positions)
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.entries`."""
         return math.prod(self.window.kernel) * math.prod(self.shape_after(shape, constants))
 
     def roundings(self, shape: Shape, constants: Shapes) -> int:
@@ -305,21 +291,17 @@ class GlobalAveragePool(Affine):
     """Average over all spatial axes, kept as axes of length one."""
 
     def apply(self, values: Floats, constants: Constants, biased: bool) -> Floats:
-        """See `Affine.apply`."""
         return np.asarray(values.mean(axis=tuple(range(3, values.ndim)), keepdims=True))
 
     def matrix(self, shape: Shape, constants: Constants) -> Matrices:
-        """See `Affine.matrix`."""
         places = number_inputs(shape).reshape(shape[0], -1) - 1
         factors = np.full((1, 1, places.shape[1]), 1.0 / places.shape[1])
         return Sparse.of_taps(places, factors, math.prod(shape))
 
     def entries(self, shape: Shape, constants: Shapes) -> int:
-        """See `Affine.entries`."""
         return math.prod(shape)
 
     def shape_after(self, shape: Shape, constants: Shapes) -> Shape:
-        """See `Affine.shape_after`."""
         if len(shape) < 2:
             raise ValueError(f"an input of shape {['batch', *shape]} has no spatial axes")
         return (shape[0], *(1,) * (len(shape) - 1))

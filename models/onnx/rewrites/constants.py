@@ -31,7 +31,6 @@ class ConstantNode(Rewrite):
     )
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         return draft.constant(constant_value(use.proto))
 
 
@@ -42,7 +41,6 @@ class ConstantCopy(Rewrite):
     inputs = ("constant",)
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         return use.constant(0)
 
 
@@ -54,7 +52,6 @@ class ConstantTranspose(Rewrite):
     attributes = accepted_values(perm=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         source = use.values[use.constant(0)]
         order = tuple(int(i) for i in use.attribute("perm", range(source.ndim)[::-1]))
         if sorted(order) != list(range(source.ndim)):
@@ -74,7 +71,6 @@ class ConstantReshape(Rewrite):
         self.operator = operator  # type: ignore[misc]
 
     def visit(self, use: Use, draft: Draft) -> str | None:
-        """See `Rewrite.visit`."""
         name = use.constant(0)
         source = use.values[name]
         if use.variables or source.dtype != np.float32:
@@ -143,7 +139,6 @@ class ShapeOf(Rewrite):
     attributes = accepted_values(start=ANY, end=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         batch = [] if use.bare else [1 if use.alone else BATCH]
         sizes = [*batch, *use.shape]
         first, end = int(use.attribute("start", 0)), int(use.attribute("end", len(sizes)))
@@ -156,7 +151,6 @@ class SizeOf(Rewrite):
     operator = "Size"
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         if not (use.alone or use.bare):
             raise UnsupportedError("it counts the samples of a batch; export with a batch of 1")
         return draft.constant(np.asarray(math.prod(use.shape), np.int64))
@@ -170,7 +164,6 @@ class CastToItself(Rewrite):
     attributes = accepted_values(to=ANY, saturate=FLAG)
 
     def visit(self, use: Use, draft: Draft) -> str | None:
-        """See `Rewrite.visit`."""
         (name,) = use.proto.input
         here = np.dtype(np.float32) if name in use.shapes else use.values[name].dtype
         if use.attribute("to", 0) != helper.np_dtype_to_tensor_dtype(here):
@@ -192,7 +185,6 @@ class ReshapeWithoutZeros(Rewrite):
     attributes = accepted_values(allowzero=only(1))
 
     def visit(self, use: Use, draft: Draft) -> str | None:
-        """See `Rewrite.visit`."""
         if not use.attribute("allowzero", 0) or 0 in (use.integers(1, "shape") or [0]):
             return None
         return draft("Reshape", *use.proto.input)
@@ -204,7 +196,6 @@ class Negation(Rewrite):
     operator = "Neg"
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         return draft("Mul", use.variables[0], draft.constant(-1.0))
 
 
@@ -225,7 +216,6 @@ class FinalSoftmax(Rewrite):
     attributes = accepted_values(axis=ANY)
 
     def visit(self, use: Use, draft: Draft) -> Ending:
-        """See `Rewrite.visit`."""
         # Before opset 13 all axes from `axis` on form one: no difference for [batch, labels].
         axis = int(use.attribute("axis", 1 if use.opset < 13 else -1))
         over = {0, -1} if use.bare else {1, -1}
@@ -250,7 +240,6 @@ class FinalSigmoid(Rewrite):
     operator = "Sigmoid"
 
     def visit(self, use: Use, draft: Draft) -> Ending | None:
-        """See `Rewrite.visit`."""
         output, last = use.proto.output[0], draft.last
         single = math.prod(use.shape) == 1
         if output not in (last.number if single else last.same):
@@ -265,7 +254,6 @@ class FinalArgMax(Rewrite):
     attributes = accepted_values(axis=ANY, keepdims=FLAG, select_last_index=only(0))
 
     def visit(self, use: Use, draft: Draft) -> Ending:
-        """See `Rewrite.visit`."""
         over = {0, -1} if use.bare else {1, -1}
         last = use.proto.output[0] in draft.last.number
         if not last or len(use.shape) != 1 or use.attribute("axis", 0) not in over:

@@ -19,7 +19,6 @@ class MatrixProduct(Rewrite):
     inputs = ("any", "any")
 
     def visit(self, use: Use, draft: Draft) -> str | None:
-        """See `Rewrite.visit`."""
         if len(use.variables) == 2:
             raise UnsupportedError(PRODUCT)
         if not use.variables:
@@ -63,7 +62,6 @@ class SpreadSum(Rewrite):
         self.operator = operator  # type: ignore[misc]
 
     def visit(self, use: Use, draft: Draft) -> str | None:
-        """See `Rewrite.visit`."""
         shapes = [use.shapes[name] for name in use.variables]
         if len(set(shapes)) < 2 or use.bare or len({len(shape) for shape in shapes}) > 1:
             return None

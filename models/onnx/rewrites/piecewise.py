@@ -69,7 +69,6 @@ class LeakyRelu(Rewrite):
     attributes = accepted_values(alpha=FINITE)
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         return bent(draft, use.variables[0], draft.constant(use.attribute("alpha", 0.01)))
 
 
@@ -80,7 +79,6 @@ class Slopes(Rewrite):
     inputs = ("data", "floats")
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         return bent(draft, *use.proto.input)
 
 
@@ -90,7 +88,6 @@ class Absolute(Rewrite):
     operator = "Abs"
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         (x,) = use.variables
         return draft("Sub", draft("Mul", draft("Relu", x), draft.constant(2.0)), x)
 
@@ -106,7 +103,6 @@ class Clipping(Rewrite):
     attributes = accepted_values(max=ANY, min=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         lower, upper = _bound(use, draft, 1, "min", -1), _bound(use, draft, 2, "max", 1)
         found = use.variables[0]
         if lower:
@@ -160,7 +156,6 @@ class Celu(Rewrite):
     )
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         alpha = draft.constant(use.attribute("alpha", 1.0))
         return draft("Mul", draft("Elu", draft("Div", use.variables[0], alpha)), alpha)
 
@@ -172,7 +167,6 @@ class HardSigmoid(Rewrite):
     attributes = accepted_values(alpha=FINITE, beta=FINITE)
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         line = draft("Mul", use.variables[0], draft.constant(use.attribute("alpha", 0.2)))
         line = draft("Add", line, draft.constant(use.attribute("beta", 0.5)))
         return smaller(draft, draft("Relu", line), draft.constant(1.0))
@@ -184,7 +178,6 @@ class _Many(Rewrite):
     inputs: ClassVar[tuple[Kind, ...]] = _DATA * _MOST
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         found, *others = self.order_inputs(use)
         for name in others:
             found = self.both(draft, found, name)
@@ -206,7 +199,6 @@ class Largest(_Many):
     operator = "Max"
 
     def both(self, draft: Draft, first: str, second: str) -> str:
-        """See `_Many.both`."""
         return larger(draft, first, second)
 
 
@@ -216,7 +208,6 @@ class Smallest(_Many):
     operator = "Min"
 
     def both(self, draft: Draft, first: str, second: str) -> str:
-        """See `_Many.both`."""
         return smaller(draft, first, second)
 
 
@@ -232,7 +223,6 @@ class Total(_Many):
         return list(use.proto.input)
 
     def both(self, draft: Draft, first: str, second: str) -> str:
-        """See `_Many.both`."""
         return draft("Add", first, second)
 
 
@@ -259,7 +249,6 @@ class MaxPool(Rewrite):
     )
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         window = window_of(use, tuple(use.attribute("kernel_shape", ())))
         found, spatial = use.variables[0], use.shape[1:]
         window.positions(spatial)
@@ -299,7 +288,6 @@ class GlobalMaxPool(Rewrite):
     operator = "GlobalMaxPool"
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         return _reduce_axes(draft, use, range(2, 1 + len(use.shape)), larger)
 
 
@@ -312,7 +300,6 @@ class ReduceMax(Rewrite):
     both: Both = staticmethod(larger)
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         axes = reduction_axes(use)
         found = _reduce_axes(draft, use, axes, type(self).both)
         if use.attribute("keepdims", 1) or not axes:
@@ -380,7 +367,6 @@ class Concatenation(Rewrite):
     attributes = accepted_values(axis=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str | None:
-        """See `Rewrite.visit`."""
         parts = list(use.proto.input)
         if not use.variables:
             return None
@@ -413,7 +399,6 @@ class PadByItself(Rewrite):
     attributes = accepted_values(mode=ANY, pads=ANY)
 
     def visit(self, use: Use, draft: Draft) -> str | None:
-        """See `Rewrite.visit`."""
         mode = _MODES.get(str(use.attribute("mode", "constant")))
         if mode is None:
             return None

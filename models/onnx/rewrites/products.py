@@ -45,7 +45,6 @@ class Product(Rewrite):
     inputs = ("data", "data")
 
     def visit(self, use: Use, draft: Draft) -> str | None:
-        """See `Rewrite.visit`."""
         if len(use.variables) < 2:
             return None
         x, y = use.variables
@@ -59,7 +58,6 @@ class Gated(Rewrite):
         self.operator = operator  # type: ignore[misc]
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         (x,) = use.variables
         if self.operator == "Mish":
             return multiply(draft, x, draft("Tanh", draft("Softplus", x)))
@@ -73,7 +71,6 @@ class Power(Rewrite):
     inputs = ("data", "constant")
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         exponent = use.values[use.constant(1)]
         if exponent.size != 1 or exponent.ndim > 1 or exponent.reshape(()) not in (2, 3):
             raise UnsupportedError(
@@ -119,7 +116,6 @@ class LayerNormalization(Rewrite):
     centred = True
 
     def visit(self, use: Use, draft: Draft) -> str:
-        """See `Rewrite.visit`."""
         (x,), rank = use.variables, 1 + len(use.shape)
         if len(use.proto.input) > 2 and not use.constant(2):
             # onnxruntime 1.31 dies of it.

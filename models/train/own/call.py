@@ -181,7 +181,6 @@ class FitTask(Task):
         """See `Task.prepare`; here each call prepares itself."""
 
     def do(self, order: Order, say: Callable[[Step | Noted], None]) -> Event:
-        """See `Task.do`."""
         try:
             if isinstance(order, Probe):
                 return Trained(model=self._network(0, order.seed))

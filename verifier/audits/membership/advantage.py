@@ -50,12 +50,7 @@ from leaveout.verifier.certify.audits import answer, means_above
 def advantage_of_events(events: Events, confidence: float) -> Advantage:
     """Estimate the largest difference of an event's probabilities in the two arms."""
     found = of_events(events.counts, _error(confidence), answer)
-    columns = (
-        *(events.unlearned_hits, events.retrained_hits),
-        *(events.unlearned_trials, events.retrained_trials),
-    )
-    each_event = zip(events.names, *(column.tolist() for column in columns), strict=True)
-    counted = [Counted(name, "after", *counts) for name, *counts in each_event]
+    counted = events.event_counts
     # The event and its direction are chosen from the same counts: one of 2 k choices.
     shared = 1 - (1 - confidence) / (2 * len(counted))
     shown = [max(more_often(each, shared), more_often(each.opposite(), shared)) for each in counted]
@@ -119,7 +114,7 @@ def _count_event(found: Sequence[Scores], event: Event, counts: NDArray[np.bool_
     chosen, total = found[event.place], int(counts.sum())
     hits = [int(event.occurs(arm[counts]).sum()) for arm in (chosen.unlearned, chosen.retrained)]
     words = f"{statistic_words(chosen.name)} {event.words}"
-    return Counted(words, sees(chosen.name), hits[0], hits[1], total, total)
+    return Counted(words, hits[0], hits[1], total, total)
 
 
 def advantage_of_trials(views: Views, confidence: float) -> Advantage:

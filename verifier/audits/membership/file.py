@@ -24,6 +24,7 @@ from leaveout.models.archive import (
     write_archive,
 )
 from leaveout.models.reading import read_table
+from leaveout.verifier.audits.membership.result import Counted
 from leaveout.verifier.audits.membership.views import Views
 
 
@@ -88,6 +89,18 @@ class Events:
             )
         ]
         return Counts(*arms)
+
+    @property
+    def event_counts(self) -> tuple[Counted, ...]:
+        """How often each event occurred."""
+        columns = (
+            self.unlearned_hits,
+            self.retrained_hits,
+            self.unlearned_trials,
+            self.retrained_trials,
+        )
+        rows = zip(self.names, *(column.tolist() for column in columns), strict=True)
+        return tuple(Counted(*row) for row in rows)
 
 
 Audit: TypeAlias = Views | Events

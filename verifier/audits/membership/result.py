@@ -13,11 +13,11 @@ class Counted:
     """How often an event occurred in each arm."""
 
     event: str
-    sees: str
     unlearned: int  # trials of the unlearned arm in which it occurred
     retrained: int  # trials of the retrained arm in which it occurred
     unlearned_trials: int
     retrained_trials: int
+    retrained_at_most: float = 1.0  # a proved bound of its probability after retraining
 
     def __str__(self) -> str:
         return (
@@ -25,11 +25,15 @@ class Counted:
             f"{self.retrained} of {self.retrained_trials} retrained trials"
         )
 
+    @property
+    def arms(self) -> tuple[int, int, int, int]:
+        """Events and trials of the unlearned arm, then of the retrained one."""
+        return self.unlearned, self.unlearned_trials, self.retrained, self.retrained_trials
+
     def opposite(self) -> Counted:
         """Return the counts of the event's absence."""
         return Counted(
             f"not ({self.event})",
-            self.sees,
             self.unlearned_trials - self.unlearned,
             self.retrained_trials - self.retrained,
             self.unlearned_trials,
@@ -111,9 +115,7 @@ def implied_guarantee(counted: Counted, confidence: float) -> Implied:
     weaker, each with half the error. An event that unlearning makes *rarer* counts through its
     complement: a model that hides too much is detected, too.
     """
-    counts = (counted.unlearned, counted.unlearned_trials)
-    others = (counted.retrained, counted.retrained_trials)
-    alpha = alpha_lower_bound(*counts, *others, 0.0, confidence)
+    alpha = alpha_lower_bound(*counted.arms, 0.0, confidence)
     return Implied(max(0.0, alpha), more_often(counted, confidence), confidence, counted)
 
 

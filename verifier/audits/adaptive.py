@@ -1,4 +1,4 @@
-"""Trials of an attack, compared with a retrained arm, and the claims they refute."""
+"""Trials of attacks on unlearning services, compared with retraining, and claims they refute."""
 
 from __future__ import annotations
 
@@ -18,8 +18,26 @@ from leaveout.errors import ShardedError
 from leaveout.models.sharded.aggregation import draw_function
 from leaveout.models.sharded.rows import Rows
 from leaveout.models.sharded.shards import Shards
-from leaveout.verifier.audits.intervals import alpha_lower_bound, holm, refutation_level
+from leaveout.verifier.audits.intervals import (
+    alpha_lower_bound,
+    clopper_pearson,
+    holm,
+    refutation_level,
+)
 from leaveout.verifier.audits.membership.file import Events
+from leaveout.verifier.audits.membership.result import Counted
+
+__all__ = [
+    "Attack",
+    "Audit",
+    "Duplicated",
+    "Trial",
+    "WhiteBox",
+    "alpha_lower_bound",
+    "audit",
+    "clopper_pearson",
+    "refutation_level",
+]
 
 
 @dataclass(frozen=True)
@@ -52,27 +70,10 @@ class Attack(Protocol):
 
 
 @dataclass(frozen=True)
-class Counts:
-    """How often an event occurred."""
-
-    event: str
-    unlearned: int  # in each arm
-    retrained: int  # in each arm
-    unlearned_trials: int
-    retrained_trials: int
-    retrained_at_most: float = 1.0
-
-    @property
-    def arms(self) -> tuple[int, int, int, int]:
-        """Events and trials of the unlearned arm, then of the retrained one."""
-        return self.unlearned, self.unlearned_trials, self.retrained, self.retrained_trials
-
-
-@dataclass(frozen=True)
 class Audit:
     """The outcome of trials."""
 
-    counts: tuple[Counts, ...]  # one per event
+    counts: tuple[Counted, ...]  # one per event
     shown: tuple[Trial | None, ...]
 
     @classmethod
@@ -81,14 +82,7 @@ class Audit:
 
         No bound after retraining is assumed: no file can show that the shards were exchangeable.
         """
-        columns = (
-            events.unlearned_hits,
-            events.retrained_hits,
-            events.unlearned_trials,
-            events.retrained_trials,
-        )
-        counts = zip(events.names, *(column.tolist() for column in columns), strict=True)
-        return cls(tuple(Counts(*one) for one in counts), (None,) * len(events.names))
+        return cls(events.event_counts, (None,) * len(events.names))
 
     def alpha_lower_bounds(self, beta: float, gamma: float, confidence: float) -> tuple[float, ...]:
         """Return one insufficient alpha per event, jointly with some confidence.
@@ -158,7 +152,7 @@ def audit(
     if not done:
         raise TimeoutError("no trial could be run in the available time")
     counts = tuple(
-        Counts(event, after, anew, done, done, at_most)
+        Counted(event, after, anew, done, done, at_most)
         for event, after, anew, at_most in zip(
             events, unlearned, retrained, attack.retrained_at_most, strict=True
         )
