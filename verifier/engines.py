@@ -12,24 +12,14 @@ from leaveout.verifier.points.sampled_leaks import Samples
 from leaveout.verifier.tasks import Context, Engine
 from leaveout.verifier.values.decider import Values
 
-_Made = Engine[Any] | tuple[Engine[Any], ...]
 
-
-def _forest_leaks(context: Context) -> tuple[Engine[Any], ...]:
-    """Return the engine of forests if there is a forest: its libraries load slowly."""
-    checked = context.checked
-    if not any(names_model(each, checked, "forest") for each in checked.statements):
-        return ()
+def _forests(context: Context) -> tuple[Engine[Any], ...]:
     from leaveout.verifier.points.forest_leaks import ForestLeaks
 
     return (ForestLeaks(context),)
 
 
 def _linear_models(context: Context) -> tuple[Engine[Any], ...]:
-    """Return the engines of linear models if there is one."""
-    checked = context.checked
-    if not any(names_model(each, checked, "linear") for each in checked.statements):
-        return ()
     from leaveout.verifier.points.linear_changes import LinearChanges
     from leaveout.verifier.points.linear_leaks import LinearLeaks
     from leaveout.verifier.points.linear_scores import LinearScores
@@ -39,27 +29,26 @@ def _linear_models(context: Context) -> tuple[Engine[Any], ...]:
 
 
 def _trees(context: Context) -> tuple[Engine[Any], ...]:
-    """Return the engine of tree ensembles if there is one."""
-    checked = context.checked
-    if not any(names_model(each, checked, "trees") for each in checked.statements):
-        return ()
     from leaveout.verifier.points.tree_claims import TreeClaims
 
     return (TreeClaims(context),)
 
 
-_MORE = (_forest_leaks, _linear_models, _trees)
-_ENGINES: Mapping[str, tuple[Callable[[Context], _Made], ...]] = {
-    "native": (Samples, Values, *_MORE, NativeLeaks, Formulas),
-    "lucid": (Samples, Values, *_MORE, NetworkLeaks),
+_OF_MODELS = {"forest": _forests, "linear": _linear_models, "trees": _trees}
+"""What makes the engines of a kind of model, whose libraries load slowly."""
+
+_LAST: Mapping[str, tuple[Callable[[Context], Engine[Any]], ...]] = {
+    "native": (NativeLeaks, Formulas),
+    "lucid": (NetworkLeaks,),
 }
 """By the option ``engine``; if none accepts a statement, the last one states the reason."""
 
 
 def engines(context: Context) -> tuple[Engine[Any], ...]:
-    """Return the engines of a run, in order of preference."""
-    found: list[Engine[Any]] = []
-    for make in _ENGINES[context.options.engine]:
-        made = make(context)
-        found += made if isinstance(made, tuple) else [made]
-    return tuple(found)
+    """Return the engines of a run, in order of preference; those of models that it names."""
+    checked = context.checked
+    found: list[Engine[Any]] = [Samples(context), Values(context)]
+    for kind, make in _OF_MODELS.items():
+        if any(names_model(each, checked, kind) for each in checked.statements):
+            found += make(context)
+    return (*found, *(last(context) for last in _LAST[context.options.engine]))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -51,7 +51,10 @@ from leaveout.verifier.values.certified import Uncertified
 from leaveout.verifier.values.decider import ValueJob
 
 if TYPE_CHECKING:
-    from leaveout.verifier.points.forest_leaks import ForestJob
+    pass
+
+if TYPE_CHECKING:
+    from leaveout.verifier.points.forest_leaks import ForestJob  # noqa: F401 - of `_Forests`
 
 J = TypeVar("J")
 
@@ -201,9 +204,9 @@ class LeakCheck(StatementCheck[J]):
         return ""
 
     @property
-    @abstractmethod
     def leaks(self) -> LeakJob[Any]:
         """The statement about members only."""
+        return cast("LeakJob[Any]", self.job)
 
     @property
     def facts(self) -> tuple[BoxRecord, int]:
@@ -301,10 +304,6 @@ class LeakCheck(StatementCheck[J]):
 
 
 class _Networks(LeakCheck[NetworkJob]):
-    @property
-    def leaks(self) -> NetworkJob:
-        return self.job
-
     def other_claim(self, claim: Checked) -> str:
         if not isinstance(claim.subject, Subject):
             return OTHER
@@ -351,10 +350,6 @@ def inputs_part(box: Box) -> BoxPart:
 
 
 class _Forests(LeakCheck["ForestJob"]):
-    @property
-    def leaks(self) -> ForestJob:
-        return self.job
-
     def other_claim(self, claim: Checked) -> str:
         subject, compared = claim.subject, self.job.compared
         if not isinstance(subject, ForestSubject):
@@ -564,6 +559,19 @@ def _normal_form(
         return [normalize(each) for each in node] if isinstance(node, list | tuple) else node
 
     return normalize(plain({"statement": statement, "lets": dict(lets)}))
+
+
+def searched_ends(result: Result, sign: float) -> tuple[float | None, float | None]:
+    """Return the bounds as certificates count them: of a greatest number those of its negative."""
+    if sign > 0:
+        return result.lower, result.upper
+    low, high = result.upper, result.lower
+    return (None if low is None else -low), (None if high is None else -high)
+
+
+def limit_words(upper: float, sign: float) -> str:
+    """Return a proved bound in words, of a greatest number what its negative is at least."""
+    return f"at most {bound(upper, up=True)}" if sign > 0 else f"at least {bound(-upper)}"
 
 
 def reaches(proved: float, told: float | None) -> bool:

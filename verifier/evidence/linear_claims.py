@@ -16,8 +16,10 @@ from leaveout.verifier.evidence.certified import (
     StatementCheck,
     inputs_part,
     is_closed,
+    limit_words,
     other_extent,
     reaches,
+    searched_ends,
 )
 from leaveout.verifier.points.linear_changes import ChangeJob
 from leaveout.verifier.points.linear_leaks import LinearJob, Linears
@@ -29,10 +31,6 @@ from leaveout.verifier.report import Result
 
 class LinearCheck(LeakCheck[LinearJob]):
     """A statement about leaks of a linear model."""
-
-    @property
-    def leaks(self) -> LinearJob:
-        return self.job
 
     def other_claim(self, claim: Checked) -> str:
         said = claim.subject.claim if isinstance(claim.subject, LinearSubject) else None
@@ -66,17 +64,10 @@ class ScoreCheck(StatementCheck[ScoreJob]):
             return OTHER
         return ""
 
-    def _bounds_of(self, result: Result) -> tuple[float | None, float | None]:
-        """Return the bounds of a result as a certificate counts them."""
-        if self.job.asked.sign > 0:
-            return result.lower, result.upper
-        low, high = result.upper, result.lower
-        return (None if low is None else -low), (None if high is None else -high)
-
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
         """Return how claims contradict a result; empty if they do not."""
         uppers = [each.upper for each in claims if each.upper is not None]
-        lower, _ = self._bounds_of(result)
+        lower, _ = searched_ends(result, self.job.asked.sign)
         if not uppers or lower is None or lower <= min(uppers):
             return ""
         return (
@@ -93,12 +84,10 @@ class ScoreCheck(StatementCheck[ScoreJob]):
         if not uppers:
             return Standing(result, "", False)
         upper, floor = min(uppers), self.job.floor
-        told = f"at most {bound(upper, up=True)}"
-        if self.job.asked.sign < 0:
-            told = f"at least {bound(-upper)}"
+        told = limit_words(upper, self.job.asked.sign)
         if floor is not None:
             return Standing(result, told, result.verdict != "proved" or upper <= floor)
-        lower, most = self._bounds_of(result)
+        lower, most = searched_ends(result, self.job.asked.sign)
         reached = reaches(upper, most)
         if result.verdict == "proved":
             reached = reached and lower is not None and self.job.replays(result)

@@ -20,14 +20,15 @@ from leaveout.kernel.claims.parts import ClaimPart
 from leaveout.kernel.claims.words import PointsSubject
 from leaveout.kernel.records import convert, plain
 from leaveout.specs import Find
-from leaveout.verifier.amounts import bound
 from leaveout.verifier.evidence.certified import (
     OTHER,
     Standing,
     StatementCheck,
     is_about,
     is_closed,
+    limit_words,
     reaches,
+    searched_ends,
 )
 from leaveout.verifier.points.decide import example_of
 from leaveout.verifier.points.job import Asked, FormulaJob, trees_part
@@ -116,7 +117,7 @@ class PointsCheck(StatementCheck[FormulaJob]):
         if result.kind == "guarantee":
             refuted = result.verdict == "refuted"
             return "is refuted in the results, but the certificate proves it" * refuted
-        upper, lower = max(uppers, default=_NOTHING), self._ends(result)[0]
+        upper, lower = max(uppers, default=_NOTHING), searched_ends(result, self.job.sign)[0]
         if lower is not None and lower > upper:
             sign = self.job.sign
             sides = ("least", "most") if sign > 0 else ("most", "least")
@@ -125,13 +126,6 @@ class PointsCheck(StatementCheck[FormulaJob]):
                 f"{sign * upper:g} in the certificate"
             )
         return ""
-
-    def _ends(self, result: Result) -> tuple[float | None, float | None]:
-        """Return the searched bounds: for a greatest number, those of its negative."""
-        if self.job.sign > 0:
-            return result.lower, result.upper
-        ends = (result.upper, result.lower)
-        return tuple(None if end is None else -end for end in ends)  # type: ignore[return-value]
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
         """Return how far claims and replay prove a result."""
@@ -143,12 +137,10 @@ class PointsCheck(StatementCheck[FormulaJob]):
             return Standing(result, "", False)
         if result.kind == "guarantee":
             return Standing(result, "proved", result.verdict == "proved")
-        upper, (lower, told) = max(uppers, default=_NOTHING), self._ends(result)
+        upper, (lower, told) = max(uppers, default=_NOTHING), searched_ends(result, self.job.sign)
         if upper <= _NOTHING:
             return Standing(result, "no point is a counter-example", lower is None and told is None)
-        words = f"at most {bound(upper, up=True)}"
-        if self.job.sign < 0:
-            words = f"at least {bound(-upper)}"
+        words = limit_words(upper, self.job.sign)
         if lower is not None and not is_about(self._replayed_value(result), lower):
             return Standing(result, f"{words}; its example does not replay", False)
         if told is None:

@@ -289,6 +289,7 @@ class LeakTest(LeakFinder):
     def dissenters(
         self, points: NDArray[np.float32], labels: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
+        """See `LeakFinder.dissenters`."""
         return self._crowd.dissenters(points, labels)
 
     def glance(self, x: Point) -> Glance:
@@ -339,6 +340,7 @@ class LeakTest(LeakFinder):
         return seen
 
     def leaks_at(self, points: NDArray[np.float32], seen: Sequence[Glance]) -> NDArray[np.bool_]:
+        """See `LeakFinder.leaks_at`."""
         at = np.arange(len(points))
         found = np.zeros(len(points), bool)
         if self._margins is not None and len(points):
