@@ -12,7 +12,15 @@ from leaveout.models.forest.splits import best_of, decide, is_leaf
 from leaveout.models.forest.subtrees import by_label, goes_right, same_parts
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
-from leaveout.models.forest.tree_arrays import PENDING, SMALL, Rules, Scratch, Tree, attribute_of
+from leaveout.models.forest.tree_arrays import (
+    PENDING,
+    SMALL,
+    Rules,
+    Scratch,
+    Tree,
+    attribute_of,
+    total,
+)
 
 
 @subroutine
@@ -248,15 +256,6 @@ def keep_up(
                 return False
         at += many * width
     return True
-
-
-@subroutine
-def total(counts: Any) -> int:
-    """Return the sum of counts by label."""
-    n = 0
-    for c in range(len(counts)):
-        n += counts[c]
-    return n
 
 
 @subroutine

@@ -11,7 +11,7 @@ from leaveout.compiling import subroutine
 from leaveout.models.forest.chance import attribute_key, draw_between, midpoint
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
-from leaveout.models.forest.tree_arrays import SMALL, Rules, Scratch
+from leaveout.models.forest.tree_arrays import SMALL, Rules, Scratch, total
 
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _PLACES = np.zeros(64, np.int64)
@@ -239,9 +239,7 @@ def decide(
 
     The record of a node of more than ``SMALL`` rows is left in ``scratch.record``.
     """
-    labels, n = len(counts), 0
-    for c in range(labels):
-        n += counts[c]
+    labels, n = len(counts), total(counts)
     scratch.size[0] = 0
     at_random = depth < rules.random_depth
     found = pick(table, scratch, rows, begin, n, key, 1 if at_random else rules.attributes)

@@ -10,7 +10,7 @@ from leaveout.compiling import subroutine
 from leaveout.models.forest.chance import child_key
 from leaveout.models.forest.splits import decide, is_leaf
 from leaveout.models.forest.table import Table
-from leaveout.models.forest.tree_arrays import LEAF, OPEN, PENDING, Rules, Scratch, Tree
+from leaveout.models.forest.tree_arrays import LEAF, OPEN, PENDING, Rules, Scratch, Tree, total
 
 
 @subroutine
@@ -232,9 +232,7 @@ def grow(
             table, scratch, rows, begin, counts, attribute, threshold,
             tree.counts[left], tree.counts[left + 1],
         )  # fmt: skip
-        n = 0
-        for c in range(len(counts)):
-            n += counts[c]
+        n = total(counts)
         nodes[index].left = left
         nodes[index].right = left + 1
         nodes[left].start = begin
