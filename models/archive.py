@@ -67,11 +67,7 @@ class Streamed:
 
 
 def read_arrays(
-    path: Path,
-    mapped_from: int | None = None,
-    only: Collection[str] | None = None,
-    *,
-    strangers: bool = False,
+    path: Path, mapped_from: int | None = None, only: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
     """Return the arrays of an archive in order, with checksums verified.
 
@@ -79,7 +75,7 @@ def read_arrays(
     """
     # One descriptor throughout: if the file is replaced meanwhile, the old one is read to its end.
     with open_file(path, ARCHIVE) as file:
-        return read_archive_arrays(file, mapped_from, only, strangers=strangers)
+        return read_archive_arrays(file, mapped_from, only)
 
 
 def put_array(

@@ -109,11 +109,10 @@ class Table:
         header: list[str],
         rows: Sequence[Sequence[str]],
         lines: Sequence[int],
-        unit: str = "line",
     ) -> Table:
         """Return the table with these rows, each with one cell per column."""
         columns = tuple(Cells.of(row[place] for row in rows) for place in range(len(header)))
-        return cls(path, header, columns, lines, unit)
+        return cls(path, header, columns, lines)
 
     def __len__(self) -> int:
         return len(self.columns[0])

@@ -24,7 +24,7 @@ from leaveout.files import ARCHIVE, open_atomically, open_file, refuse_unwritten
 from leaveout.kernel.files import refuse_bombs, refuse_damage
 from leaveout.models.forest.chance import content_keys, copies_of, in_tree, members
 from leaveout.models.forest.plain import Ensemble, Groups, PlainTree, Settings
-from leaveout.models.forest.scored import ScoredTree
+from leaveout.models.forest.scored import ScoredTree, leaves_of
 from leaveout.models.forest.table import internal
 from leaveout.models.forest.tree_arrays import SMALL
 
@@ -159,13 +159,7 @@ def _leaves_list(ensemble: Ensemble, tree: PlainTree, held: NDArray[np.int64]) -
         return False
     expected[tree.rows] = np.repeat(leaf, sizes)
     node = np.zeros(len(expected), np.int64)
-    while True:
-        moving = held[tree.feature[node[held]] >= 0]
-        if not len(moving):
-            break
-        at = node[moving]
-        right = ensemble.X[moving, tree.feature[at]] > tree.threshold[at]
-        node[moving] = np.where(right, tree.right[at], tree.left[at])
+    node[held] = leaves_of(tree, ensemble.X[held])
     inside = np.repeat(np.arange(len(leaf)), sizes)
     ascending = np.array_equal(np.lexsort((tree.rows, inside)), np.arange(len(inside)))
     labels = len(ensemble.classes)

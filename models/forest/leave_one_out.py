@@ -32,6 +32,7 @@ from leaveout.models.forest.tree_arrays import (
     borrow,
     record_length,
     scratch_for,
+    total,
     tree_at,
     work_on,
 )
@@ -109,9 +110,7 @@ def _write(
     at += grown
     if leaf >= 0:
         out.feature[at], out.threshold[at], out.left[at], out.right[at] = -1, 0.0, -1, -1
-        held = 0
-        for c in range(labels):
-            held += tree.counts[leaf, c]
+        held = total(tree.counts[leaf])
         for c in range(labels):
             out.counts[at, c] = tree.counts[leaf, c] if held > 0 else c != gone
         at += 1
@@ -201,9 +200,7 @@ def find_difference(
         if left >= 0:
             out.feature[at] = new.nodes[node].feature
             out.threshold[at] = new.nodes[node].threshold
-        held = 0
-        for c in range(len(lost)):
-            held += new.counts[node, c]
+        held = total(new.counts[node])
         for c in range(len(lost)):
             out.counts[at, c] = new.counts[node, c] if held > 0 else not lost[c]
         for right in range(2 if left >= 0 else 0):
@@ -317,20 +314,20 @@ def leave_one_out(
         one = "row" if ensemble.groups is None else ensemble.groups.column
         raise ForestError(f"the forest has only one {one}, and a forest cannot be trained on none")
     found = _Family(ensemble, places, Event())
-    done, total = 0, len(ensemble.trees)
+    done, count = 0, len(ensemble.trees)
     parts: dict[int, Differences] = {}
     with ThreadPoolExecutor(threads or cores()) as pool:
-        asked = {pool.submit(found.of_tree, i): i for i in range(total)}
+        asked = {pool.submit(found.of_tree, i): i for i in range(count)}
         try:
             for each in as_completed(asked):
                 parts[asked[each]] = each.result()
                 done += 1
                 if progress is not None:
-                    progress(done * len(wanted), total * len(wanted))
+                    progress(done * len(wanted), count * len(wanted))
         except BaseException:
             found.stopped.set()
             raise
-    changes = _join_trees([parts[i] for i in range(total)], len(wanted))
+    changes = _join_trees([parts[i] for i in range(count)], len(wanted))
     return ForestFamily(ScoredForest.of(ensemble), wanted, changes)
 
 

@@ -15,7 +15,6 @@ from leaveout.models.forest.paths import (
     same_thresholds,
     shift,
     store,
-    total,
     varies,
 )
 from leaveout.models.forest.splits import best_of, decide, is_leaf
@@ -30,6 +29,7 @@ from leaveout.models.forest.tree_arrays import (
     Scratch,
     Tree,
     attribute_of,
+    total,
 )
 
 _MANY = 8

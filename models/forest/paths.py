@@ -12,7 +12,15 @@ from leaveout.models.forest.splits import best_of, decide, is_leaf
 from leaveout.models.forest.subtrees import by_label, goes_right, same_parts
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
-from leaveout.models.forest.tree_arrays import PENDING, SMALL, Rules, Scratch, Tree, attribute_of
+from leaveout.models.forest.tree_arrays import (
+    PENDING,
+    SMALL,
+    Rules,
+    Scratch,
+    Tree,
+    attribute_of,
+    total,
+)
 
 
 @subroutine
@@ -42,23 +50,23 @@ def shift(
 
 
 @subroutine
-def _has_like(table: Table, tree: Tree, node: int, g: int, row: int) -> bool:
-    """Return whether another row of a node has the same label and attribute value."""
+def _has_like(table: Table, tree: Tree, node: int, g: int, code: int, label: int, row: int) -> bool:
+    """Return whether another row of a node has a value, and the label unless that is -1."""
     start, span = tree.nodes[node].start, tree.nodes[node].span
-    code, label = table.codes[g, row], table.labels[row]
     place = table.level_start[g] + g + code
     first, last = table.group[place], table.group[place + 1]
+    # The shorter of both lists is searched.
     if last - first <= span:
         for i in range(first, last):
             other = table.order[g, i]
             inside = start <= tree.where[other] < start + span
-            if inside and other != row and table.labels[other] == label:
+            if inside and other != row and (label < 0 or table.labels[other] == label):
                 return True
         return False
     for i in range(start, start + span):
         other = tree.rows[i]
-        alike = other >= 0 and table.labels[other] == label and table.codes[g, other] == code
-        if alike and other != row:
+        alike = other >= 0 and table.codes[g, other] == code
+        if alike and other != row and (label < 0 or table.labels[other] == label):
             return True
     return False
 
@@ -128,23 +136,6 @@ def is_valid_threshold(arena: Any, first: int, second: int, labels: int) -> bool
 
 
 @subroutine
-def _has_code(table: Table, tree: Tree, node: int, g: int, code: int) -> bool:
-    """Return whether any row of a node has a value, searching the shorter list."""
-    start, span = tree.nodes[node].start, tree.nodes[node].span
-    place = table.level_start[g] + g + code
-    first, last = table.group[place], table.group[place + 1]
-    if last - first <= span:
-        for i in range(first, last):
-            if start <= tree.where[table.order[g, i]] < start + span:
-                return True
-        return False
-    for i in range(start, start + span):
-        if tree.rows[i] >= 0 and table.codes[g, tree.rows[i]] == code:
-            return True
-    return False
-
-
-@subroutine
 def _code_before(table: Table, tree: Tree, node: int, g: int, code: int) -> int:
     """Return the greatest smaller code that a row of a node has, or -1."""
     start, span = tree.nodes[node].start, tree.nodes[node].span
@@ -174,7 +165,7 @@ def stays_out(
 ) -> bool:  # fmt: skip
     """Return whether no new threshold enters after a row left a value next to no kept one."""
     # A new one can only arise if the value is gone; it then begins at the value before.
-    if _has_code(table, tree, node, g, code):
+    if _has_like(table, tree, node, g, code, -1, -1):
         return True
     before = _code_before(table, tree, node, g, code)
     if before < 0:
@@ -256,7 +247,7 @@ def keep_up(
             # After a deletion, sampling one attribute is no faster than deciding the node.
             if not same_thresholds(table, tree, node, gone, 0, 1, g, own, at, many, k, labels):
                 return False
-        elif not _has_like(table, tree, node, g, row):
+        elif not _has_like(table, tree, node, g, table.codes[g, row], table.labels[row], row):
             if not listed:
                 here = tree.nodes[node]
                 by_label(table, tree.rows, here.start, here.span, counts, scratch.live)
@@ -265,15 +256,6 @@ def keep_up(
                 return False
         at += many * width
     return True
-
-
-@subroutine
-def total(counts: Any) -> int:
-    """Return the sum of counts by label."""
-    n = 0
-    for c in range(len(counts)):
-        n += counts[c]
-    return n
 
 
 @subroutine

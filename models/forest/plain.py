@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from leaveout.compiling import kernel
 from leaveout.models.forest.chance import trees_a_row
 from leaveout.models.forest.table import Table
-from leaveout.models.forest.tree_arrays import NODE, SMALL, Rules, Tree, attribute_of
+from leaveout.models.forest.tree_arrays import NODE, SMALL, Rules, Tree, attribute_of, total
 
 Rows = int | Sequence[int] | NDArray[np.int64]
 """Names of rows."""
@@ -46,10 +46,7 @@ def unroll(table: Table, tree: Tree, random_depth: int, out: Cached) -> int:
             continue
         depth[here.left] = depth[node] + 1
         depth[here.right] = depth[node] + 1
-        n = 0
-        for c in range(labels):
-            n += tree.counts[node, c]
-        if n <= SMALL:
+        if total(tree.counts[node]) <= SMALL:
             continue
         record = here.record
         at_random = depth[node] < random_depth

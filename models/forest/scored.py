@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.arrays import Floats
-from leaveout.models.forest.plain import Ensemble
+from leaveout.models.forest.plain import Ensemble, PlainTree
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ def round_to_float32(X: Floats) -> Floats:
         return X.astype(np.float32).astype(np.float64)
 
 
-def leaves_of(tree: ScoredTree, X: Floats) -> NDArray[np.int64]:
+def leaves_of(tree: PlainTree | ScoredTree, X: Floats) -> NDArray[np.int64]:
     """Return the leaf of each input, shape (rows,), without rounding inputs."""
     node = np.zeros(len(X), np.int64)
     moving = np.flatnonzero(tree.feature[node] >= 0)

@@ -11,7 +11,7 @@ from leaveout.compiling import subroutine
 from leaveout.models.forest.chance import attribute_key, draw_between, midpoint
 from leaveout.models.forest.table import Table
 from leaveout.models.forest.thresholds import sample
-from leaveout.models.forest.tree_arrays import SMALL, Rules, Scratch
+from leaveout.models.forest.tree_arrays import SMALL, Rules, Scratch, total
 
 _DE_BRUIJN = np.uint64(0x03F79D71B4CB0A89)
 _PLACES = np.zeros(64, np.int64)
@@ -199,60 +199,11 @@ def _note(scratch: Scratch, attribute: int, kind: int, found: int, labels: int) 
 
 
 @subroutine
-def decide(
-    table: Table, rules: Rules, scratch: Scratch, rows: Any, begin: int, counts: Any,
-    key: np.uint64, depth: int,
-) -> tuple[int, float]:  # fmt: skip
-    """Return a node's attribute and threshold; -1 if all attributes are constant.
-
-    The record of a node of more than ``SMALL`` rows is left in ``scratch.record``. Of splits that
-    score alike the least attribute, then the least threshold, is taken.
-    """
-    labels, n = len(counts), 0
-    for c in range(labels):
-        n += counts[c]
-    scratch.size[0] = 0
-    at_random = depth < rules.random_depth
-    found = pick(table, scratch, rows, begin, n, key, 1 if at_random else rules.attributes)
-    if found == 0:
-        return -1, 0.0
-    if at_random:
-        return _random(table, scratch, rows, begin, n, key)
-    scratch.size[0] = 1
-    scratch.record[0] = found
-    best, best_attribute, best_threshold = -np.inf, -1, 0.0
-    for i in range(found):
-        attribute = scratch.pick[i]
-        kind = table.kind[attribute]
-        if kind >= 0:
-            _count_bit(scratch, kind, counts)
-            many = 1
-            value = score(rules.entropy, scratch.low, 0, counts)
-            if value > best or (value == best and attribute < best_attribute):
-                best, best_attribute = value, attribute
-                best_threshold = midpoint(table.lows[attribute], table.highs[attribute])
-        else:
-            own = scratch.pick_hash[i]
-            many = sample(table, scratch, rows, begin, counts, -1 - kind, own, rules.thresholds)
-            start = table.level_start[-1 - kind]
-            for j in range(many):
-                value = score(rules.entropy, scratch.chosen[j], 2, counts)
-                if value > best or (value == best and attribute < best_attribute):
-                    best, best_attribute = value, attribute
-                    best_threshold = midpoint(
-                        table.levels[start + scratch.chosen[j, 0]],
-                        table.levels[start + scratch.chosen[j, 1]],
-                    )
-        if n > SMALL:
-            _note(scratch, attribute, kind, many, labels)
-    if n <= SMALL:
-        scratch.size[0] = 0
-    return best_attribute, best_threshold
-
-
-@subroutine
 def best_of(table: Table, rules: Rules, arena: Any, record: int, counts: Any) -> tuple[int, float]:
-    """Return the best attribute and threshold in a greedy node's record."""
+    """Return the best attribute and threshold in a greedy node's record.
+
+    Of splits that score alike the least attribute, then the least threshold, is taken.
+    """
     labels = len(counts)
     best, best_attribute, best_threshold = -np.inf, -1, 0.0
     at = record + 1
@@ -277,3 +228,37 @@ def best_of(table: Table, rules: Rules, arena: Any, record: int, counts: Any) ->
                 )
             at += 2 + 3 * labels
     return best_attribute, best_threshold
+
+
+@subroutine
+def decide(
+    table: Table, rules: Rules, scratch: Scratch, rows: Any, begin: int, counts: Any,
+    key: np.uint64, depth: int,
+) -> tuple[int, float]:  # fmt: skip
+    """Return a node's attribute and threshold; -1 if all attributes are constant.
+
+    The record of a node of more than ``SMALL`` rows is left in ``scratch.record``.
+    """
+    labels, n = len(counts), total(counts)
+    scratch.size[0] = 0
+    at_random = depth < rules.random_depth
+    found = pick(table, scratch, rows, begin, n, key, 1 if at_random else rules.attributes)
+    if found == 0:
+        return -1, 0.0
+    if at_random:
+        return _random(table, scratch, rows, begin, n, key)
+    scratch.size[0] = 1
+    scratch.record[0] = found
+    for i in range(found):
+        attribute = scratch.pick[i]
+        kind = table.kind[attribute]
+        if kind >= 0:
+            _count_bit(scratch, kind, counts)
+            _note(scratch, attribute, kind, 1, labels)
+        else:
+            own = scratch.pick_hash[i]
+            many = sample(table, scratch, rows, begin, counts, -1 - kind, own, rules.thresholds)
+            _note(scratch, attribute, kind, many, labels)
+    if n <= SMALL:
+        scratch.size[0] = 0
+    return best_of(table, rules, scratch.record, 0, counts)

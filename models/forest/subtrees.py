@@ -10,7 +10,7 @@ from leaveout.compiling import subroutine
 from leaveout.models.forest.chance import child_key
 from leaveout.models.forest.splits import decide, is_leaf
 from leaveout.models.forest.table import Table
-from leaveout.models.forest.tree_arrays import LEAF, OPEN, PENDING, Rules, Scratch, Tree
+from leaveout.models.forest.tree_arrays import LEAF, OPEN, PENDING, Rules, Scratch, Tree, total
 
 
 @subroutine
@@ -88,26 +88,28 @@ def _part(
 
 
 @subroutine
-def pend(tree: Tree, node: int) -> None:
-    """Mark a node to be grown from its rows when a query reaches it."""
+def _end_path(tree: Tree, node: int, feature: int) -> None:
+    """Cut off what is below a node, and say of its rows where they are listed."""
     nodes, rows = tree.nodes, tree.rows
-    nodes[node].feature, nodes[node].record = PENDING, -1
+    nodes[node].feature, nodes[node].record = feature, -1
     nodes[node].left, nodes[node].right = -1, -1
     for i in range(nodes[node].start, nodes[node].start + nodes[node].span):
         if rows[i] >= 0:
             tree.where[rows[i]] = i
+
+
+@subroutine
+def pend(tree: Tree, node: int) -> None:
+    """Mark a node to be grown from its rows when a query reaches it."""
+    _end_path(tree, node, PENDING)
     tree.used[2] = 1
 
 
 @subroutine
 def close(tree: Tree, node: int) -> None:
     """Make a node a leaf."""
-    nodes, rows = tree.nodes, tree.rows
-    nodes[node].feature, nodes[node].record, nodes[node].threshold = LEAF, -1, 0.0
-    nodes[node].left, nodes[node].right = -1, -1
-    for i in range(nodes[node].start, nodes[node].start + nodes[node].span):
-        if rows[i] >= 0:
-            tree.where[rows[i]] = i
+    _end_path(tree, node, LEAF)
+    tree.nodes[node].threshold = 0.0
 
 
 @subroutine
@@ -230,9 +232,7 @@ def grow(
             table, scratch, rows, begin, counts, attribute, threshold,
             tree.counts[left], tree.counts[left + 1],
         )  # fmt: skip
-        n = 0
-        for c in range(len(counts)):
-            n += counts[c]
+        n = total(counts)
         nodes[index].left = left
         nodes[index].right = left + 1
         nodes[left].start = begin

@@ -247,13 +247,36 @@ def _between(scratch: Scratch, counts: Any, m: int) -> None:
 
 
 @subroutine
+def _enter(scratch: Scratch, priority: np.uint64, found: int, worst: int, k: int) -> int:
+    """Return where a threshold stands among the k first by priority, or -1."""
+    at = found if found < k else worst
+    if found == k and priority >= scratch.priority[worst]:
+        return -1
+    scratch.priority[at] = priority
+    return at
+
+
+@subroutine
+def _choose(
+    scratch: Scratch, at: int, code: int, following: int, own: int, after: int, labels: int
+) -> None:
+    """Write a threshold: two adjacent codes, and where their rows of each label are counted."""
+    chosen, counts = scratch.chosen, scratch.group_counts
+    chosen[at, 0], chosen[at, 1] = code, following
+    for c in range(labels):
+        chosen[at, 2 + c] = scratch.low[c]
+        chosen[at, 2 + labels + c] = counts[own + c]
+        chosen[at, 2 + 2 * labels + c] = counts[after + c]
+
+
+@subroutine
 def _sample_candidates(
     table: Table, scratch: Scratch, counts: Any, g: int, key: np.uint64, k: int, m: int
 ) -> int:
     """Store the k valid thresholds first by priority; -1 if there are too few candidates."""
     labels = len(counts)
     _between(scratch, counts, m)
-    chosen, low, tally = scratch.chosen, scratch.low, scratch.group_counts
+    low, tally = scratch.low, scratch.group_counts
     start = table.level_start[g]
     low[:] = 0
     found, worst, sorted_so_far = 0, 0, True
@@ -271,21 +294,12 @@ def _sample_candidates(
             several += tally[here + labels + c] + tally[next_at + c] > 0
         if several < 2:
             continue
-        priority = mix(key ^ table.level_bits[start + code])
-        if found < k:
-            at = found
-            found += 1
-        elif priority < scratch.priority[worst]:
-            at = worst
-            sorted_so_far = False
-        else:
+        at = _enter(scratch, mix(key ^ table.level_bits[start + code]), found, worst, k)
+        if at < 0:
             continue
-        scratch.priority[at] = priority
-        chosen[at, 0], chosen[at, 1] = code, following
-        for c in range(labels):
-            chosen[at, 2 + c] = low[c]
-            chosen[at, 2 + labels + c] = tally[here + labels + c]
-            chosen[at, 2 + 2 * labels + c] = tally[next_at + c]
+        sorted_so_far = sorted_so_far and at == found
+        found += at == found
+        _choose(scratch, at, code, following, here + labels, next_at, labels)
         if found == k:
             worst = _worst(scratch, k)
     if found < k:
@@ -310,7 +324,7 @@ def sample(
             return found
     groups = _groups(table, scratch, rows, begin, counts, g)
     start = table.level_start[g]
-    chosen, group_counts, low = scratch.chosen, scratch.group_counts, scratch.low
+    group_counts, low = scratch.group_counts, scratch.low
     low[:] = 0
     found, worst, sorted_so_far = 0, 0, True
     for i in range(groups - 1):
@@ -319,22 +333,13 @@ def sample(
         label = scratch.group_label[i]
         if label >= 0 and label == scratch.group_label[i + 1]:
             continue
-        priority = mix(key ^ table.level_bits[start + scratch.group_code[i]])
-        if found < k:
-            at = found
-            found += 1
-        elif priority < scratch.priority[worst]:
-            at = worst
-            sorted_so_far = False
-        else:
+        code, following = scratch.group_code[i], scratch.group_code[i + 1]
+        at = _enter(scratch, mix(key ^ table.level_bits[start + code]), found, worst, k)
+        if at < 0:
             continue
-        scratch.priority[at] = priority
-        chosen[at, 0] = scratch.group_code[i]
-        chosen[at, 1] = scratch.group_code[i + 1]
-        for c in range(labels):
-            chosen[at, 2 + c] = low[c]
-            chosen[at, 2 + labels + c] = group_counts[i * labels + c]
-            chosen[at, 2 + 2 * labels + c] = group_counts[(i + 1) * labels + c]
+        sorted_so_far = sorted_so_far and at == found
+        found += at == found
+        _choose(scratch, at, code, following, i * labels, (i + 1) * labels, labels)
         if found == k:
             worst = _worst(scratch, k)
     if not sorted_so_far:

@@ -102,6 +102,15 @@ def attribute_of(feature: int) -> int:
     return OPEN - feature if feature <= OPEN else feature
 
 
+@subroutine
+def total(counts: Any) -> int:
+    """Return the sum of counts by label."""
+    n = 0
+    for c in range(len(counts)):
+        n += counts[c]
+    return n
+
+
 def record_length(rules: Rules, labels: int, rows: int) -> int:
     """Return the length in words of the longest record for a number of rows."""
     thresholds = min(rules.thresholds, max(rows, 1))

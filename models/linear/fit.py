@@ -34,13 +34,8 @@ _NO_MINIMUM = {
 }
 """Why, for fits whose rows cannot be told apart."""
 
-OnStep = Callable[[int, float], None]
-"""Is told how many steps were taken, and the gradient's norm in the coordinates of the fit."""
 
-
-def minimise(
-    problem: Problem, start: Floats | None = None, progress: OnStep = lambda step, norm: None
-) -> Floats:
+def minimise(problem: Problem, start: Floats | None = None) -> Floats:
     """Return the minimum, shape (outputs, columns).
 
     Raises
@@ -52,12 +47,11 @@ def minimise(
     theta = np.zeros(shape) if start is None else start.copy()
     value, gradient, hessian = _look(problem, theta)
     least = np.inf
-    for step in range(_STEPS):
+    for _ in range(_STEPS):
         factor = _factor(problem, hessian)
         direction = linalg.cho_solve(factor, gradient.reshape(-1))
         with np.errstate(over="ignore", invalid="ignore"):
             norm = float(np.sqrt(np.maximum(direction @ gradient.reshape(-1), 0.0)))
-        progress(step, norm)
         # Quadratic convergence ends where rounding begins.
         scale = np.sqrt(1.0 + abs(value))
         if norm < 1e-14 * scale or (norm < 1e-6 * scale and norm > least / 4.0):

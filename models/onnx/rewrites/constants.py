@@ -207,13 +207,15 @@ _LAST = "supported only as the last operator, over the labels; remove it, and tr
 
 
 class FinalSoftmax(Rewrite):
-    """Final Softmax over the labels, as written by every exporter; omitted.
+    """Final Softmax over the labels, as written by every exporter, or LogSoftmax; omitted.
 
     It keeps the order of the scores, except for near-ties in float32 (`docs/soundness.md`).
     """
 
-    operator = "Softmax"
     attributes = accepted_values(axis=ANY)
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator  # type: ignore[misc]
 
     def visit(self, use: Use, draft: Draft) -> Ending:
         # Before opset 13 all axes from `axis` on form one: no difference for [batch, labels].
@@ -223,12 +225,6 @@ class FinalSoftmax(Rewrite):
         if not last or len(use.shape) != 1 or use.shape[0] < 2 or axis not in over:
             raise UnsupportedError(_LAST)
         return Ending(use.variables[0], f"the final {self.operator} is dropped: {_BEFORE}")
-
-
-class FinalLogSoftmax(FinalSoftmax):
-    """Final LogSoftmax over the labels, as written by torch for its losses; omitted."""
-
-    operator = "LogSoftmax"
 
 
 class FinalSigmoid(Rewrite):

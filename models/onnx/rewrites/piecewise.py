@@ -172,61 +172,40 @@ class HardSigmoid(Rewrite):
         return smaller(draft, draft("Relu", line), draft.constant(1.0))
 
 
-class _Many(Rewrite):
-    """An operator on any number of inputs, applied pairwise."""
+Both = Callable[[Draft, str, str], str]
+"""Writes an operator for two inputs."""
+
+
+def total(draft: Draft, first: str, second: str) -> str:
+    """Write the sum of two numbers."""
+    return draft("Add", first, second)
+
+
+class Pairwise(Rewrite):
+    """Max, Min or Sum of any number of tensors, applied pairwise."""
 
     inputs: ClassVar[tuple[Kind, ...]] = _DATA * _MOST
 
+    def __init__(self, operator: str, both: Both) -> None:
+        self.operator, self._both = operator, both  # type: ignore[misc]
+
     def visit(self, use: Use, draft: Draft) -> str:
-        found, *others = self.order_inputs(use)
+        found, *others = self._order_inputs(use)
         for name in others:
-            found = self.both(draft, found, name)
+            found = self._both(draft, found, name)
         return draft("Identity", found) if not others else found
 
-    def order_inputs(self, use: Use) -> list[str]:
+    def _order_inputs(self, use: Use) -> list[str]:
         """Return the inputs, starting with a variable one, so that constants are never combined."""
-        fixed = [name for name in use.proto.input if name not in use.shapes]
-        return [*use.variables, *fixed]
-
-    def both(self, draft: Draft, first: str, second: str) -> str:
-        """Write the operator for two inputs."""
-        raise NotImplementedError
-
-
-class Largest(_Many):
-    """Max of several tensors."""
-
-    operator = "Max"
-
-    def both(self, draft: Draft, first: str, second: str) -> str:
-        return larger(draft, first, second)
-
-
-class Smallest(_Many):
-    """Min of several tensors."""
-
-    operator = "Min"
-
-    def both(self, draft: Draft, first: str, second: str) -> str:
-        return smaller(draft, first, second)
-
-
-class Total(_Many):
-    """Sum of several tensors: pairwise Add, in the order of a runtime's rounding."""
-
-    operator = "Sum"
-
-    def order_inputs(self, use: Use) -> list[str]:
-        """See `_Many.order_inputs`; the order is unchanged."""
+        if self.operator != "Sum":
+            fixed = [name for name in use.proto.input if name not in use.shapes]
+            return [*use.variables, *fixed]
+        # A runtime's sum is rounded in the order of its inputs.
         if not any(name in use.shapes for name in use.proto.input[:2]):
             raise UnsupportedError("it begins with two constants; add them first")
         return list(use.proto.input)
 
-    def both(self, draft: Draft, first: str, second: str) -> str:
-        return draft("Add", first, second)
 
-
-Both = Callable[[Draft, str, str], str]
 Places = tuple[int, ...]
 
 
@@ -291,28 +270,22 @@ class GlobalMaxPool(Rewrite):
         return _reduce_axes(draft, use, range(2, 1 + len(use.shape)), larger)
 
 
-class ReduceMax(Rewrite):
-    """ReduceMax, as written by torch for ``amax``: MaxPool with one window."""
+class ReduceExtreme(Rewrite):
+    """ReduceMax, as written by torch for ``amax``, or ReduceMin: MaxPool with one window."""
 
-    operator = "ReduceMax"
     inputs = ("data", "integers")
     attributes = accepted_values(axes=ANY, keepdims=FLAG, noop_with_empty_axes=FLAG)
-    both: Both = staticmethod(larger)
+
+    def __init__(self, operator: str, both: Both) -> None:
+        self.operator, self._both = operator, both  # type: ignore[misc]
 
     def visit(self, use: Use, draft: Draft) -> str:
         axes = reduction_axes(use)
-        found = _reduce_axes(draft, use, axes, type(self).both)
+        found = _reduce_axes(draft, use, axes, self._both)
         if use.attribute("keepdims", 1) or not axes:
             return found
         left = [n for i, n in enumerate(use.shape, 1) if i not in axes]
         return draft("Reshape", found, draft.constant(np.asarray([0, *left], np.int64)))
-
-
-class ReduceMin(ReduceMax):
-    """ReduceMin, like `ReduceMax`."""
-
-    operator = "ReduceMin"
-    both: Both = staticmethod(smaller)
 
 
 def _reduce_axes(draft: Draft, use: Use, axes: Sequence[int], both: Both) -> str:
