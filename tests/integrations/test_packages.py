@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from leaveout.kept_code import cache_folder
+
 from support import children
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -33,7 +35,9 @@ def passes(name, folder):
     path = os.pathsep.join(filter(None, [str(installed(name, folder)), before]))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
     command += ["--import-mode=importlib", str(EXAMPLES / name / "tests")]
-    environment = {**os.environ, "PYTHONPATH": path, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    # The plugin's tests have a home of their own, where nothing is compiled.
+    compiled = {"NUMBA_CACHE_DIR": str(cache_folder().parent), "MLFLOW_DISABLE_TELEMETRY": "true"}
+    environment = {**os.environ, "PYTHONPATH": path, **compiled}
     done = children.run(command, env=environment, cwd=folder)
     assert done.returncode == 0, done.stdout
 

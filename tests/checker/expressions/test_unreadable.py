@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -265,7 +266,8 @@ def test_a_manifest_that_is_nested_or_claims_nothing_is_refused(checked, tmp_pat
         np.savez(tmp_path / "false.npz", manifest=np.frombuffer(false.encode(), np.uint8))
         with pytest.raises(CertificateError) as told:
             check(tmp_path / "false.npz")
-        assert str(told.value) == snapshot
+        # How much of a long name is shown depends on the folder's.
+        assert re.sub("b{5,}", "b...", str(told.value)) == snapshot
 
 
 def test_long_numbers_are_printed(checked):
