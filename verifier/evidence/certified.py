@@ -51,9 +51,6 @@ from leaveout.verifier.values.certified import Uncertified
 from leaveout.verifier.values.decider import ValueJob
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from leaveout.verifier.points.forest_leaks import ForestJob  # noqa: F401 - of `_Forests`
 
 J = TypeVar("J")
