@@ -21,7 +21,7 @@ _WORTH = 1.0
 """Seconds for which searches that ended go on ..."""
 
 _MOSTLY_LEFT = 0.9
-"""... unless they left nearly all the last time."""
+"""... unless they left nearly all the last time, and none of them ended."""
 
 
 class Clock:
@@ -31,7 +31,7 @@ class Clock:
         self._deadline = Deadline.after(seconds, started)
         self._jobs = jobs
         self.goes_on = False  # whether searches go on from where they ended
-        self._left_before = math.inf  # when they last did
+        self._before = math.inf, math.inf  # the seconds and searches when they last did
         self.interrupted = False
         self._seconds, self._loading = seconds, time.perf_counter() - started
 
@@ -64,15 +64,12 @@ class Clock:
 
     def go_on(self, jobs: int) -> bool:
         """Divide what is left of the time among searches that ended; return whether it pays."""
-        left, before = self.seconds_left, self._left_before
-        if (
-            not jobs
-            or left is None
-            or self.interrupted
-            or not _WORTH < left < _MOSTLY_LEFT * before
-        ):
+        left, (left_before, jobs_before) = self.seconds_left, self._before
+        if not jobs or left is None or left < _WORTH or self.interrupted:
             return False
-        self._jobs, self._left_before, self.goes_on = jobs, left, True
+        if left > _MOSTLY_LEFT * left_before and jobs >= jobs_before:
+            return False
+        self._jobs, self._before, self.goes_on = jobs, (left, jobs), True
         return True
 
     def next(self) -> float | None:

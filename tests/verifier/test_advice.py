@@ -148,6 +148,13 @@ def test_of_a_guarantee_that_was_searched_it_is_not_said_that_it_was_not(snapsho
     assert "find" in told
 
 
+def test_of_a_search_that_ended_below_its_goal_no_pace_is_told():
+    course = trace((0.0006, 0.0, 0.0), (0.0132, 0.0, -1e-9))
+    told = said(unknown(kind="guarantee", traces=(course,)), Case(box()))
+    assert "no time left" in told
+    assert "pace" not in told
+
+
 def test_neurons_without_a_phase_are_counted(clinic):
     network, family = clinic
     instance = make_instance(network, family, box())

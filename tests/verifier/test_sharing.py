@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from leaveout.verifier import verify
+from leaveout.verifier.points import network_leaks
 from leaveout.verifier.time_sharing import Clock, in_turn
 
 from support import files
@@ -95,10 +96,11 @@ def test_what_is_left_goes_to_searches_that_could_use_it(now):
     assert clock.goes_on
     assert (clock.next(), clock.next()) == (3.0, 6.0)
     now.value = 6.5
-    assert not clock.go_on(2)  # they hardly used it
+    assert not clock.go_on(2)  # they hardly used it, and none ended
+    assert clock.go_on(1)
     now.value = 9.0
     assert not clock.go_on(0)
-    assert clock.go_on(1)
+    assert clock.go_on(3)
     now.value = 11.5
     assert not clock.go_on(1)
     assert not Clock(None, 0.0, 3).go_on(2)
@@ -124,4 +126,43 @@ def test_a_search_goes_on_when_the_others_need_no_time(tmp_path, monkeypatch):
     assert (open_.verdict, easy.verdict) == ("unknown", "proved")
     for each in (found, open_):
         assert each.seconds > 4.0  # its share was 3
+        assert each.reason.startswith("time: stopped after its share of ")
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_search_for_which_no_time_was_left_gets_what_the_others_leave(
+    tmp_path, monkeypatch, goes_on
+):
+    # The share of the first of three is less, those of the others more.
+    monkeypatch.setattr(network_leaks, "_WORTH_STARTING", 25.0)
+    if not goes_on:
+        monkeypatch.setattr(network_leaks.NetworkLeaks, "open_searches", lambda *given: 0)
+    lines = _TWO.splitlines()[:2]
+    for at in (1, 2, 3):
+        lines.append(f"find b{at}: least b such that forall x in box(0, {at / 3}), M in F:")
+        lines.append("    confidence(N, x, 1) > b => label(M, x) == 1")
+    found = verify(files.write_question(tmp_path, text="\n".join(lines)), time=60.0).results
+    first = "proved" if goes_on else "unknown"
+    assert [each.verdict for each in found] == [first, "proved", "proved"]
+
+
+def test_what_was_found_stays_where_ctrl_c_ends_a_search_that_went_on(tmp_path, monkeypatch):
+    hard = slow_question(5, 20, (6, 30, 30, 2))
+    monkeypatch.setattr(files, "question", lambda *given, **options: hard)
+    text = _TWO.replace(
+        "guarantee easy", _TWO.splitlines()[3].replace("hard", "other") + "\nguarantee easy"
+    )
+    spec = files.write_question(tmp_path, text=text)
+    go_on = Clock.go_on
+
+    def interrupt(clock, jobs):
+        pays = go_on(clock, jobs)
+        clock.interrupted = clock.interrupted or pays
+        return pays
+
+    monkeypatch.setattr(Clock, "go_on", interrupt)
+    found = verify(spec, time=6.0).results
+    assert [each.verdict for each in found] == ["unknown", "unknown", "proved"]
+    for each in found[:2]:
+        assert each.traces
         assert each.reason.startswith("time: stopped after its share of ")

@@ -91,7 +91,9 @@ def _time(result: Result) -> Iterator[str]:
     reason = result.reason or ""
     if not reason.startswith("time"):
         return
-    courses = [each for each in result.traces if each.seconds[-1] > 0]
+    courses = [
+        each for each in result.traces if each.seconds[-1] > 0 and each.upper[-1] > each.lower[-1]
+    ]
     if not courses and result.kind == "guarantee" and "stopped after" in reason:
         yield (
             "more --time may decide it; a find of the least number for which it holds shows how "

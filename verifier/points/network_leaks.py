@@ -235,15 +235,15 @@ class _Search:
     result: EngineResult
     trace: Trace
     checkpoint: Checkpoint | None
+    is_begun: bool = True
 
     @property
     def goes_on(self) -> bool:
-        """Whether only time was missing, and the state is kept."""
-        return (
-            self.result.reason == "time"
-            and self.checkpoint is not None
-            and self.checkpoint.has_state
-        )
+        """Whether only time was missing, and it was not begun or its state is kept."""
+        if self.result.closed or self.result.reason != "time":
+            return False
+        has_state = self.checkpoint is not None and self.checkpoint.has_state
+        return has_state or not self.is_begun
 
 
 class NetworkLeaks(LeakEngine[Networks]):
@@ -381,10 +381,15 @@ class NetworkLeaks(LeakEngine[Networks]):
             leaks = known.witness is not None and known.lower > floor
             if leaks or known.upper <= floor:
                 return replace(known, seconds=0.0)
+        is_late = seconds is not None and seconds < _WORTH_STARTING
+        if before is not None and (clock.interrupted or is_late):
+            return before.result
         if clock.interrupted:
             return self.unsearched_result(job, label, "interrupted")
-        if seconds is not None and seconds < _WORTH_STARTING:
-            return self.unsearched_result(job, label, "no time was left for the search")
+        if is_late:
+            result = self.unsearched_result(job, label, "no time was left for the search")
+            self._searched[name] = _Search(result, Trace(), self._checkpoints.get(name), False)
+            return result
         records: list[Record] = []
         groups: list[Group] = []
         trace = Trace() if before is None else before.trace
