@@ -87,10 +87,13 @@ class Statements:
     def decide(self, clock: Clock) -> list[Result]:
         """Decide every statement, in order; what some leave of their time is the others'."""
         self._found = [task.engine.decide(task.job, clock) for task in self.tasks]
-        while clock.go_on(sum(task.engine.open_searches(task.job) for task in self.tasks)):
-            for at, task in enumerate(self.tasks):
-                if task.engine.open_searches(task.job):
-                    self._found[at] = task.engine.decide(task.job, clock)
+        try:
+            while clock.go_on(sum(task.engine.open_searches(task.job) for task in self.tasks)):
+                for at, task in enumerate(self.tasks):
+                    if task.engine.open_searches(task.job):
+                        self._found[at] = task.engine.decide(task.job, clock)
+        except KeyboardInterrupt:
+            clock.interrupted = True
         return [result for found in self._found for result in found]
 
     def with_advice(self, results: list[Result]) -> list[Result]:
