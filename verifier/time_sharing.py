@@ -29,7 +29,7 @@ class Clock:
 
     def __init__(self, seconds: float | None, started: float, jobs: int) -> None:
         self._deadline = Deadline.after(seconds, started)
-        self._jobs = jobs
+        self.jobs_left = jobs
         self.goes_on = False  # whether searches go on from where they ended
         self._before = math.inf, math.inf  # the seconds and searches when they last did
         self.interrupted = False
@@ -57,11 +57,6 @@ class Clock:
         """Seconds left for all; None without a limit."""
         return self._deadline.limit
 
-    @property
-    def jobs_left(self) -> int:
-        """The number of jobs to come."""
-        return self._jobs
-
     def go_on(self, jobs: int) -> bool:
         """Divide what is left of the time among searches that ended; return whether it pays."""
         left, (left_before, jobs_before) = self.seconds_left, self._before
@@ -69,17 +64,17 @@ class Clock:
             return False
         if left > _MOSTLY_LEFT * left_before and jobs >= jobs_before:
             return False
-        self._jobs, self._before, self.goes_on = jobs, (left, jobs), True
+        self.jobs_left, self._before, self.goes_on = jobs, (left, jobs), True
         return True
 
     def next(self) -> float | None:
         """Return the seconds for the next job, 0 after Ctrl-C; call it once per job."""
-        share, self._jobs = max(1, self._jobs), self._jobs - 1
+        share, self.jobs_left = max(1, self.jobs_left), self.jobs_left - 1
         return 0.0 if self.interrupted else self._deadline.share(share)
 
     def skip(self, jobs: int) -> None:
         """Give the time of some jobs to the others."""
-        self._jobs -= jobs
+        self.jobs_left -= jobs
 
     def part(self, jobs: int) -> Clock:
         """Return a clock that divides the next job's time among its parts."""

@@ -415,7 +415,6 @@ class Pause(Checkpoint):
 
     @property
     def has_state(self) -> bool:
-        """See `Checkpoint.has_state`."""
         return self._saved is not None
 
     def due(self) -> bool:
@@ -423,7 +422,6 @@ class Pause(Checkpoint):
         return False
 
     def discard(self) -> None:
-        """See `Checkpoint.discard`."""
         self._saved, self._tables = None, {}
 
     def save(self, saved: Saved, tables: Tables) -> None:
@@ -439,15 +437,12 @@ class Pause(Checkpoint):
         self._saved, self._tables = saved, found
 
     def load(self) -> Saved | None:
-        """See `Checkpoint.load`."""
         return self._saved
 
     def states(self) -> list[WorkerState]:
-        """See `Checkpoint.states`."""
         return [] if self._saved is None else self._saved.states
 
     def table(self, worker: int, number: int) -> Table:
-        """See `Checkpoint.table`."""
         return self._tables[worker, number]
 
     def finish(self, question: Question[W], result: SearchResult[W], records: list[Record]) -> None:
@@ -461,7 +456,6 @@ class Pause(Checkpoint):
     def replay(
         self, point: NDArray[np.floating] | None, member: int, question: Question[W]
     ) -> W | None:
-        """See `Checkpoint.replay`."""
         return None if point is None else question.replay(point, member)
 
 
