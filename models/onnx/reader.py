@@ -158,7 +158,6 @@ _BY_KIND: Mapping[str, str] = {
 _CURES = {name: text for text, names in _BY_KIND.items() for name in names.split()}
 
 _PRODUCTS = {
-    "MatMul": PRODUCT,
     "Div": "it divides data by data; multiply instead, or divide before the network",
 }
 """Operators that the network's data may not be both inputs of."""
