@@ -371,8 +371,8 @@ def softmax_errors(groups: Integers, error: Floats) -> tuple[Floats, Floats]:
     A runtime computes ``exp(x_i - max x)`` and divides by the sum. ``|x_i - max x| p_i`` is below
     1/2, and ``dp_i / dx`` is ``p_i ([i = j] - p_j)``, whose absolute values sum to 1/2 at most.
     """
-    count, worst = np.bincount(groups), np.zeros((len(error), groups.max(initial=0) + 1))
-    np.maximum.at(worst, (slice(None), groups), error)
+    count, order = np.bincount(groups), np.argsort(groups, kind="stable")
+    worst = np.maximum.reduceat(error[:, order], np.cumsum(count) - count, axis=1)
     added = (count[groups] + 32) * UNIT32 + TINY32
     moved = np.minimum(worst[:, groups] / 2, 1.0) + added
     return 1.0 + moved, np.where(count[groups] < 2**16, moved, np.inf)

@@ -46,7 +46,8 @@ CASES = {
         node("Softmax", ["f"], ["s"]),
         node("Concat", ["s", "f"], ["c"], axis=-1),
         node("Gather", ["c", "six"], ["a"], axis=-1),
-        five=np.int64([0, 1, 2, 3, 4]), six=np.int64([0, 1, 2, 3, 4, 9]),
+        five=np.int64([0, 1, 2, 3, 4]),
+        six=np.int64([0, 1, 2, 3, 4, 9]),
     ),
     "attention": plain(
         node("Reshape", ["h", "shape"], ["q"]),

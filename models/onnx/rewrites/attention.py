@@ -14,7 +14,7 @@ import numpy as np
 from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.rewrites.base import Draft, Rewrite
 from leaveout.models.onnx.rewrites.piecewise import gather
-from leaveout.models.onnx.rewrites.products import multiply
+from leaveout.models.onnx.rewrites.products import multiply, reduce
 from leaveout.models.onnx.use import ANY, Kind, UnsupportedError, Use, accepted_values
 
 
@@ -29,16 +29,15 @@ def log_sums_of_others(draft: Draft, x: str, axis: int, size: int) -> str:
         return gather(draft, x, axis, [1, 0])
     half = size // 2
     first, second = (gather(draft, x, axis, range(k, 2 * half, 2)) for k in (0, 1))
-    pairs, last = log_sum(draft, first, second), ()
-    if size % 2:
-        last = (gather(draft, x, axis, [size - 1]),)
-        pairs = draft("Concat", pairs, *last, axis=axis)
-    outside = log_sums_of_others(draft, pairs, axis, half + len(last))
-    if last:
-        last = (gather(draft, outside, axis, [half]),)
+    pairs, odd = log_sum(draft, first, second), size % 2 == 1
+    if odd:
+        pairs = draft("Concat", pairs, gather(draft, x, axis, [size - 1]), axis=axis)
+    outside = log_sums_of_others(draft, pairs, axis, half + odd)
+    last = [gather(draft, outside, axis, [half])] if odd else []
+    if odd:
         outside = gather(draft, outside, axis, range(half))
-    parts = (log_sum(draft, outside, other) for other in (second, first))
-    order = [half * (i % 2) + i // 2 for i in range(2 * half)] + [2 * half] * len(last)
+    parts = [log_sum(draft, outside, other) for other in (second, first)]
+    order = [half * (i % 2) + i // 2 for i in range(2 * half)] + [2 * half] * odd
     return gather(draft, draft("Concat", *parts, *last, axis=axis), axis, order)
 
 
@@ -76,18 +75,15 @@ class DataProduct(Rewrite):
                 f"it multiplies data of shapes {list(one)} and {list(other)}; only as many "
                 "matrices by as many others are supported"
             )
-        lead, terms = one[:-2], (one[-2], one[-1], other[-1])
-        shapes = (*lead, *one[-2:], 1), (*lead, 1, *other[-2:])
+        front, terms = one[:-2], (one[-2], one[-1], other[-1])
+        shapes = (*front, *one[-2:], 1), (*front, 1, *other[-2:])
         parts = (
             draft(
                 "Expand",
                 draft("Reshape", name, draft.constant(np.asarray([0, *shape], np.int64))),
-                draft.constant(np.asarray([1, *lead, *terms], np.int64)),
+                draft.constant(np.asarray([1, *front, *terms], np.int64)),
             )
             for name, shape in zip(use.variables, shapes, strict=True)
         )
         products = multiply(draft, *parts)
-        axis = len(lead) + 2
-        if use.opset < 13:
-            return draft("ReduceSum", products, axes=[axis], keepdims=0)
-        return draft("ReduceSum", products, draft.constant(np.asarray([axis], np.int64)), keepdims=0)
+        return reduce(draft, use, "ReduceSum", products, [len(front) + 2], keepdims=0)
