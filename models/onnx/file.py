@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +23,8 @@ from leaveout.models.lowering import lower, stacked_constants
 from leaveout.models.matrices import magnitude
 from leaveout.models.onnx.operator_check import check_operators
 from leaveout.models.onnx.operators import Affine, Normal, Smooth
-from leaveout.models.onnx.reader import read_graph
-from leaveout.models.onnx.repairs import repair_model
+from leaveout.models.onnx.reader import BatchError, read_graph
+from leaveout.models.onnx.repairs import one_sample, repair_model
 from leaveout.models.onnx.signature import architecture_hash
 from leaveout.models.onnx.values import read_parameters, refuse_other_files, take_in
 from leaveout.models.replay import Runner, session, with_parameters
@@ -507,7 +507,13 @@ def network_from(model: onnx.ModelProto, source: str, notes: Sequence[str] = ())
     """Wrap a model already in memory, without checking it against onnxruntime."""
     repaired, more = repair_model(model)
     found = prepare_model(repaired, source)
-    graph = read_graph(found.model, source, (*notes, *more, *found.notes))
+    told = (*notes, *more, *found.notes)
+    try:
+        graph = read_graph(found.model, source, told)
+    except BatchError:
+        found = replace(found, model=one_sample(found.model))
+        told = (*told, "it computes with the size of a batch; read for one sample at a time")
+        graph = read_graph(found.model, source, told)
     if found.columns not in {0, graph.labels}:
         raise ModelError(
             f"{source}: it outputs {found.columns} of the {graph.labels} columns of its scores; "

@@ -14,7 +14,7 @@ from onnx import helper
 from leaveout.errors import ModelError
 from leaveout.models.onnx.operators import Operator
 from leaveout.models.onnx.operators.shape import Pick
-from leaveout.models.onnx.use import BATCH, UnsupportedError, Use
+from leaveout.models.onnx.use import BATCH, BatchUsedError, UnsupportedError, Use
 from leaveout.models.replay import one_line, session
 
 _MOVES = {
@@ -53,7 +53,7 @@ def fold_node(
     if any(_holds_batch(value) for value in given.values()):
         casts = any(each.name == "to" and each.i not in _WHOLE for each in proto.attribute)
         if proto.op_type not in _MOVES or casts:
-            raise UnsupportedError(
+            raise BatchUsedError(
                 "it computes with the batch size; export with a fixed batch of 1 (without "
                 "dynamic axes)"
             )

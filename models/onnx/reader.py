@@ -28,7 +28,7 @@ from leaveout.models.onnx.signature import (
     opset_of,
 )
 from leaveout.models.onnx.table import OPERATORS
-from leaveout.models.onnx.use import DOMAINS, UnsupportedError, Use, attributes_of
+from leaveout.models.onnx.use import DOMAINS, BatchUsedError, UnsupportedError, Use, attributes_of
 from leaveout.models.onnx.values import initial_values
 
 _ALIKE = frozenset(
@@ -252,6 +252,10 @@ def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
         )
 
 
+class BatchError(ModelError):
+    """A model that can be read for batches of one sample alone."""
+
+
 SEVERAL = {"Split"}
 """Operators with more than one output that is read."""
 
@@ -353,7 +357,8 @@ class _Reader:
                 refuse_padded(self.renamed.get(proto.input[0], proto.input[0]), self.nodes)
             self.understand(proto, REWRITES)
         except (UnsupportedError, ValueError) as error:
-            raise ModelError(
+            raised = BatchError if isinstance(error, BatchUsedError) else ModelError
+            raise raised(
                 f"{self.where}: node {name!r} ({proto.op_type}): {with_cure(str(error))}"
             ) from None
         if proto.output[0] in self.shapes:

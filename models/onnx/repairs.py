@@ -175,6 +175,19 @@ def _join_inputs(model: onnx.ModelProto) -> Iterator[str]:
     yield f"its {len(inputs)} inputs are read as the columns of one: {', '.join(said)}"
 
 
+def one_sample(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a model for a batch of one sample."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    stored = {item.name for item in copy.graph.initializer}
+    for item in copy.graph.input:
+        dims = item.type.tensor_type.shape.dim
+        if item.name not in stored and len(dims) > 1:
+            dims[0].dim_value = 1
+    del copy.graph.value_info[:]
+    return copy
+
+
 def _free_batch(model: onnx.ModelProto) -> Iterator[str]:
     """Let batches of any size in where the file is for a fixed one above 1."""
     stored = {item.name for item in model.graph.initializer}

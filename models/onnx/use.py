@@ -78,6 +78,10 @@ class UnsupportedError(Exception):
     """The reason for refusing a node; the file's reader adds which node."""
 
 
+class BatchUsedError(UnsupportedError):
+    """The reason for refusing a node of a model for batches of any size, but not of one sample."""
+
+
 def attributes_of(proto: onnx.NodeProto) -> dict[str, Any]:
     """Return a node's attribute values; floats are float32, as ONNX stores them."""
     found = {}

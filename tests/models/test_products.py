@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
 from leaveout.errors import ModelError
 from leaveout.kernel.float32 import Program, Region, Rounding, norm_errors, softmax_errors
-from leaveout.models.lowering import program_of
+from leaveout.models.lowering import lower, program_of
 from leaveout.models.onnx.file import network_from
 
 from support import networks
@@ -148,6 +148,38 @@ def test_what_is_normalised_moves_no_further_than_is_said(seed):
         near = c + e * rng.choice([-1.0, 1.0, 0.5], c.shape)
         assert (np.abs(y(near)) <= most).all()
         assert (np.abs(y(near) - y(c)) <= moved).all()
+
+
+@pytest.mark.parametrize("batch", ["n", 1])
+@pytest.mark.parametrize("how", ["Expand", "Tile", "Add", "Identity"])
+def test_a_token_of_classes_stays_a_parameter(how, batch):
+    """As transformers begin: one more row before those of each sample, repeated for a batch."""
+    rng = np.random.default_rng(5)
+    normal = lambda *shape: rng.normal(size=shape).astype(F32)
+    held = {"token": normal(1, 1, 4), "W": normal(3, 4), "V": normal(8, 2)}
+    wholes = {"first": [0], "one": [1], "rest": [1, 1]}
+    zeros = how == "Add"
+    nodes = [
+        *(node("Constant", [], [k], value=numpy_helper.from_array(np.int64(v)))
+          for k, v in wholes.items()),
+        node("Shape", ["x"], ["sizes"]), node("Gather", ["sizes", "first"], ["count"]),
+        node("Concat", ["count", "rest"], ["all"], axis=0),
+        *([node("ConstantOfShape", ["all"], ["zeros"])] if zeros else []),
+        node(how, ["token", "zeros" if zeros else "all"][: 1 + (how != "Identity")], ["e"]),
+        node("Unsqueeze", ["x", "one"], ["u"]), node("MatMul", ["u", "W"], ["h"]),
+        node("Concat", ["e", "h"], ["c"], axis=1), node("Flatten", ["c"], ["f"]),
+        node("MatMul", ["f", "V"], ["y"]),
+    ]  # fmt: skip
+    model = networks.model(nodes, held, [batch, 3], [batch, 2])
+    model.opset_import[0].version = 17
+    net = network_from(model, "net.onnx")
+    assert sorted(net.parameters) == ["V", "W", "token"]
+    assert bool(net.graph.notes) == (batch == "n")
+    points = rng.normal(size=(6, 3)).astype(F32)
+    for factor in (1, 2):
+        own = {**net.parameters, "token": factor * net.parameters["token"]}
+        found = lower(net.graph, {k: v[None] for k, v in own.items()}).scores(points.astype(float))
+        assert np.abs(found[0] - net.runner(own).scores(points)).max() < 1e-5
 
 
 @given(seed=st.integers(0, 2**32 - 1))

@@ -10,7 +10,16 @@ from onnx import TensorProto, helper
 from leaveout.models.onnx.operators import Shape
 from leaveout.models.onnx.operators.shape import Permute, Reshape
 from leaveout.models.onnx.rewrites.base import Draft, Ending, Rewrite
-from leaveout.models.onnx.use import ANY, BATCH, FLAG, UnsupportedError, Use, accepted_values, only
+from leaveout.models.onnx.use import (
+    ANY,
+    BATCH,
+    FLAG,
+    BatchUsedError,
+    UnsupportedError,
+    Use,
+    accepted_values,
+    only,
+)
 from leaveout.models.onnx.values import constant_value
 
 
@@ -42,6 +51,48 @@ class ConstantCopy(Rewrite):
 
     def visit(self, use: Use, draft: Draft) -> str:
         return use.constant(0)
+
+
+class ConstantSpread(Rewrite):
+    """Expand or Tile of a constant for each sample, as written by torch for a token of classes."""
+
+    inputs = ("constant", "integers")
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator  # type: ignore[misc]
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        sizes = use.integers(1, "") or []
+        if BATCH in sizes:
+            raise BatchUsedError("it repeats a constant for each sample; export a batch of 1")
+        if self.operator == "Tile":
+            return use.constant(0) if set(sizes) <= {1} else None
+        return _spread(use, draft, use.constant(0), tuple(sizes))
+
+
+class ConstantSum(Rewrite):
+    """Add of zeros to a constant, as written by torch for a token that is repeated."""
+
+    operator = "Add"
+    inputs = ("constant", "constant")
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        for zeros, other in (use.proto.input, use.proto.input[::-1]):
+            if (use.values[zeros] == 0).all():
+                return _spread(use, draft, other, use.values[zeros].shape)
+        return None
+
+
+def _spread(use: Use, draft: Draft, name: str, sizes: Shape) -> str | None:
+    """Return a float32 constant that is broadcast, but not repeated; None for others."""
+    source = use.values[name]
+    try:
+        shape = np.broadcast_shapes(source.shape, sizes)
+    except ValueError:
+        return None
+    if source.dtype != np.float32 or math.prod(shape) != source.size:
+        return None
+    return name if shape == source.shape else draft.move(name, Reshape(shape))
 
 
 class ConstantTranspose(Rewrite):

@@ -15,6 +15,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from leaveout.models.onnx.node_readers import pads_of, reduction_axes, window_of
+from leaveout.models.onnx.operators.shape import Place
 from leaveout.models.onnx.operators.window import Window
 from leaveout.models.onnx.rewrites.base import Draft, Rewrite
 from leaveout.models.onnx.use import (
@@ -25,6 +26,7 @@ from leaveout.models.onnx.use import (
     PADS,
     SIZES,
     Accepted,
+    BatchUsedError,
     Kind,
     UnsupportedError,
     Use,
@@ -343,24 +345,33 @@ class Concatenation(Rewrite):
         parts = list(use.proto.input)
         if not use.variables:
             return None
-        if len(use.variables) < len(parts):
-            raise UnsupportedError(
-                "it concatenates a constant with the network's data; add it after the next "
-                "layer instead, as its bias"
-            )
-        shapes = [use.shapes[name] for name in parts]
+        if len(use.variables) < len(parts) and not use.alone:
+            raise BatchUsedError("it joins a constant to each sample; export a batch of 1")
+        fixed = {n: use.values[n] for n in parts if n not in use.shapes}
+        for name, value in fixed.items():
+            if value.dtype != np.float32 or value.shape[:1] != (1,):
+                raise UnsupportedError(
+                    f"its constant {name!r} has shape {list(value.shape)}, expected float32 of "
+                    "[1, ...], one for each sample"
+                )
+        shapes = [fixed[n].shape[1:] if n in fixed else use.shapes[n] for n in parts]
         at = use.axis(int(use.attribute("axis", 1))) - 1
-        if len({(*shape[:at], *shape[at + 1 :]) for shape in shapes}) > 1:
+        if len({(len(shape), *shape[:at], *shape[at + 1 :]) for shape in shapes}) > 1:
             raise UnsupportedError(
                 f"it concatenates tensors of shapes {shapes} along axis {at + 1}"
             )
         ends = list(itertools.accumulate(shape[at] for shape in shapes))
-        found = ""
+        found, constants = "", []
         for name, shape, end in zip(parts, shapes, ends, strict=True):
             widths = [(0, 0)] * len(shape)
             widths[at] = end - shape[at], ends[-1] - end
-            placed = pad_with_zeros(draft, use, name, widths)
-            found = draft("Add", found, placed) if found else placed
+            if name in fixed:
+                constants.append(draft.move(name, Place(((0, 0), *widths))))
+            else:
+                placed = pad_with_zeros(draft, use, name, widths)
+                found = draft("Add", found, placed) if found else placed
+        for name in constants:
+            found = draft("Add", found, name)
         return found
 
 
