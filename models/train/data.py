@@ -86,6 +86,8 @@ class TrainingData:
         )
 
 
+MANY_WORDS = 500
+"""A column with more words is noted before training: each becomes a feature."""
 _MOST_CATEGORIES = 50
 _NAMED = "--id names one of its columns"
 _FILL = "add --missing drop or --missing mark, fill it in, or --drop the column"
@@ -242,8 +244,8 @@ def _without_gaps(
         words = f"{int(gone.sum()):,} of {len(table):,} rows lack a value and are left out"
         names_of = [f"{table.unit} {table.lines[at]}" for at in kept]
         table, left = table.take_rows(kept), _Left(tuple(names_of), (words,))
-    for name in names:
-        if reading.missing and _find_missing(table.cells(name), name in reading.words).all():
+    for name in names if reading.missing and len(table) else ():
+        if _find_missing(table.cells(name), name in reading.words).all():
             raise TrainingError(
                 f"{table.path}, column {name!r}: is empty; add --drop {quote(name)}"
             )
