@@ -180,7 +180,7 @@ def read_columns(
             "at least 2, so that one can be left out"
         )
     ids = left.names if identity is None else row_ids(table, identity)
-    groups = None
+    groups, spelled = None, ""
     if reading.group:
         people = table.cells(reading.group)
         for code, word in enumerate(people.words):
@@ -190,6 +190,10 @@ def read_columns(
                     f"{at}: missing value; add --missing {quote(reading.group + '=drop')}"
                 )
         ids, groups = tuple(people.words), people.codes.astype(np.int64)
+        alike = {each.casefold(): each for each in ids}
+        for each in (each for each in ids if alike[each.casefold()] != each):
+            other = alike[each.casefold()]
+            spelled = f"column {reading.group!r}: {each!r} and {other!r} are two groups, not one"
         if any("\0" in each for each in ids):
             raise TrainingError(
                 f"{table.path}, column {reading.group!r}: a name has a NUL character; remove it"
@@ -209,7 +213,7 @@ def read_columns(
     columns = _columns(table, named, reading.words, scaled, kept)
     written = (reading.separator, reading.decimal, reading.charset)
     encoding = Encoding(label, columns, fills, *written, kept)
-    cautions = (*left.words, *_cautions(table, encoding, y, labels))
+    cautions = (*left.words, *filter(None, [spelled]), *_cautions(table, encoding, y, labels))
     return ReadColumns(encoding, labels, y, ids, groups, units or {}, table, cautions)
 
 

@@ -346,3 +346,13 @@ def test_a_table_without_rows_is_not_a_column_that_is_empty(tmp_path, mode):
         path.write_text(f"a,b,good\n{rows}")
         with pytest.raises(TrainingError, match="0 rows below the header"):
             train_linear(path, tmp_path / "out", label="good", reading=Reading(missing=(mode,)))
+
+
+def test_groups_that_differ_in_case_alone_are_noted(tmp_path):
+    path = tmp_path / "rows.csv"
+    people = ("P1", "p1", "P2", " P2 ")
+    rows = (f"{people[row % 4]},{row % 7},{'ab'[row % 3 == 0]}\n" for row in range(40))
+    path.write_text(f"who,size,good\n{''.join(rows)}")
+    report = train_linear(path, tmp_path / "out", label="good", reading=Reading(group="who"))
+    assert len(report.family) == 3
+    assert report.warnings[0] == "column 'who': 'P1' and 'p1' are two groups, not one"
