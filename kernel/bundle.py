@@ -37,8 +37,11 @@ def unpack(path: Path) -> Iterator[Path]:
         try:
             with open_regular(path, LARGEST) as file, refuse_damage(), ZipFile(file) as held:
                 _unpack(file, held, os.fstat(file.fileno()).st_size, root)
-        except (OSError, ValueError) as error:
-            raise Unreadable(f"{path}: not a bundle, or damaged: {error}") from None
+        except OSError as error:
+            raise Unreadable(f"{path}: cannot read: {error.strerror or error}") from None
+        except ValueError as error:
+            how = "'leaveout check CERTIFICATE --bundle FILE' writes a bundle"
+            raise Unreadable(f"{path}: not a bundle, or damaged: {error}; {how}") from None
         yield root
 
 

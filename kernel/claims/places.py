@@ -160,7 +160,7 @@ class Places:
             raise Unreadable(
                 f"the certificate refers to its {_CALLED[what]} as {path!r}, outside its own "
                 f"folder; pass the location with --{what}, or allow it with --files "
-                f"{PurePath(path).parent}"
+                f"{named.parent}"
             )
         return where
 

@@ -160,7 +160,7 @@ def train_trees(
     return _train(
         settings.fit, rows.X, np.asarray(rows.y, np.int64), rows.labels, rows.columns, target,
         _Plan(members, sample, seed, workers, str(settings), test_share, tested),
-        None if groups is None else (reading.group, groups), rows.cautions, tell,
+        None if groups is None else (reading.group, groups), rows.cautions, tell, lines=rows.lines,
     )  # fmt: skip
 
 
@@ -264,10 +264,10 @@ class _Plan:
 def _train(
     fit: Fit, X: Floats, y: Integers, labels: tuple[str, ...], columns: TableColumns, target: Path,
     plan: _Plan, group: tuple[str, NDArray[np.str_]] | None, warnings: tuple[str, ...], tell: Tell,
-    names: tuple[str, ...] = (),
+    names: tuple[str, ...] = (), lines: tuple[str, ...] = (),
 ) -> TreesReport:  # fmt: skip
-    began = time.monotonic()
-    units, called = np.arange(len(X)), tuple(columns.ids.get(row, "") for row in range(len(X)))
+    began, units = time.monotonic(), np.arange(len(X))
+    called = lines or tuple(columns.ids.get(row, "") for row in range(len(X)))
     if group is not None:
         cells, units = np.unique(group[1], return_inverse=True)
         called = tuple(map(str, cells.tolist()))

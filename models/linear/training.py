@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -195,6 +195,7 @@ def train_linear(
     features: Path | str | None = None,
     trees: int = 0,
     test_share: float = 0.2,
+    warn: Callable[[tuple[str, ...]], object] = lambda warnings: None,
 ) -> LinearReport:
     """Fit a linear model to all rows of a table and write its folder.
 
@@ -233,6 +234,8 @@ def train_linear(
     test_share : float
         Share of the rows that a second model is fitted without, to measure accuracy; 0: none.
         Where the file has a test part of its own, that is used.
+    warn : callable
+        Is told before the fit what looks like a mistake in the table.
 
     Raises
     ------
@@ -258,6 +261,7 @@ def train_linear(
         Path(source), label, identity, units, reading, scaled=True, measured=kind in _MEASURED,
         weight=weights,
     )  # fmt: skip
+    warn(rows.cautions)
     columns = LinearColumns(**msgspec.structs.asdict(rows.columns), weight=weights)
     network, where = b"", TREES
     if features is not None:

@@ -86,6 +86,8 @@ class TrainingData:
         )
 
 
+MANY_WORDS = 500
+"""A column with more words is noted before training: each becomes a feature."""
 _MOST_CATEGORIES = 50
 _NAMED = "--id names one of its columns"
 _FILL = "add --missing drop or --missing mark, fill it in, or --drop the column"
@@ -178,7 +180,7 @@ def read_columns(
             "at least 2, so that one can be left out"
         )
     ids = left.names if identity is None else row_ids(table, identity)
-    groups = None
+    groups, spelled = None, ""
     if reading.group:
         people = table.cells(reading.group)
         for code, word in enumerate(people.words):
@@ -188,6 +190,10 @@ def read_columns(
                     f"{at}: missing value; add --missing {quote(reading.group + '=drop')}"
                 )
         ids, groups = tuple(people.words), people.codes.astype(np.int64)
+        alike = {each.casefold(): each for each in ids}
+        for each in (each for each in ids if alike[each.casefold()] != each):
+            other = alike[each.casefold()]
+            spelled = f"column {reading.group!r}: {each!r} and {other!r} are two groups, not one"
         if any("\0" in each for each in ids):
             raise TrainingError(
                 f"{table.path}, column {reading.group!r}: a name has a NUL character; remove it"
@@ -207,7 +213,7 @@ def read_columns(
     columns = _columns(table, named, reading.words, scaled, kept)
     written = (reading.separator, reading.decimal, reading.charset)
     encoding = Encoding(label, columns, fills, *written, kept)
-    cautions = (*left.words, *_cautions(table, encoding, y, labels))
+    cautions = (*left.words, *filter(None, [spelled]), *_cautions(table, encoding, y, labels))
     return ReadColumns(encoding, labels, y, ids, groups, units or {}, table, cautions)
 
 
@@ -242,8 +248,8 @@ def _without_gaps(
         words = f"{int(gone.sum()):,} of {len(table):,} rows lack a value and are left out"
         names_of = [f"{table.unit} {table.lines[at]}" for at in kept]
         table, left = table.take_rows(kept), _Left(tuple(names_of), (words,))
-    for name in names:
-        if reading.missing and _find_missing(table.cells(name), name in reading.words).all():
+    for name in names if reading.missing and len(table) else ():
+        if _find_missing(table.cells(name), name in reading.words).all():
             raise TrainingError(
                 f"{table.path}, column {name!r}: is empty; add --drop {quote(name)}"
             )

@@ -18,6 +18,7 @@ from leaveout.models.family import FAMILY
 from leaveout.models.quality import Quality
 from leaveout.models.train.architecture import unflatten_parameters
 from leaveout.models.train.blocks import Blocks
+from leaveout.models.train.data import MANY_WORDS
 from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 from leaveout.models.train.export import NETWORK, SPEC, write_family
 from leaveout.models.train.job import PARTIAL, Job, finished_networks, is_complete
@@ -29,8 +30,6 @@ _MEASURED = 5.0
 _LONG = 600.0
 """A shorter remaining time, in seconds, is not reported."""
 _SAMPLE = 3000
-_MANY_WORDS = 500
-"""A column with more words is noted before training: each becomes a feature."""
 _CLOSE = 10
 """Over more numbers, bounds of a family seldom close in minutes; see ``docs/results.md``."""
 
@@ -48,7 +47,7 @@ def opening_notes(job: Job, missing: int) -> str:
                 "becomes a feature; write dates and amounts as numbers"
             )
             for column in job.data.encoding.columns
-            if isinstance(column, CategoryColumn) and len(column.categories) > _MANY_WORDS
+            if isinstance(column, CategoryColumn) and len(column.categories) > MANY_WORDS
         ]
     encoding = job.data.encoding
     # Words hardly count: a search goes through their values.

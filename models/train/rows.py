@@ -16,8 +16,13 @@ from leaveout.models.archive import archive_names, expect_arrays, holds_archive,
 from leaveout.models.reading import KEEP, Reading, read_table, refuse_for_archive
 from leaveout.models.table import FILL_OR_DROP, Table, number
 from leaveout.models.train.columns import TableColumns
-from leaveout.models.train.data import read_arrays, read_columns, refuse_wrong_names
-from leaveout.models.train.encoding import encode_columns
+from leaveout.models.train.data import (
+    MANY_WORDS,
+    read_arrays,
+    read_columns,
+    refuse_wrong_names,
+)
+from leaveout.models.train.encoding import CategoryColumn, encode_columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +37,7 @@ class TableRows:
     y_test: NDArray[Any] | None = None
     cautions: tuple[str, ...] = ()  # what looks like a mistake in the table, a line each
     names: NDArray[np.int64] | None = None  # shape (rows,): places in a file with others between
+    lines: tuple[str, ...] = ()  # ``line 12`` a row, where others are left out and rows lack names
     listed: int = 0  # how many rows the file has
     groups: tuple[str, NDArray[np.str_]] | None = None  # a column, and its cells
     weights: NDArray[np.float64] | None = None  # shape (rows,)
@@ -95,18 +101,25 @@ def read_rows(
         ids={} if identity is None else dict(enumerate(read.ids)),
     )
     groups, names = None, None
+    lines: tuple[str, ...] = ()
     if read.groups is not None:
         groups = reading.group, np.array(read.ids, np.str_)[read.groups]
     if len(read.table) < len(table):
         places = np.searchsorted(np.array(table.lines), np.array(read.table.lines))
         weights = None if weights is None else weights[places]
         # Numbers are those of the file, whatever rows of it are left out.
-        names = places if identity is None else None
+        names, lines = (places, read.ids) if identity is None else (None, ())
     X = encode_columns(read.encoding, read.table.cells, len(read.table), np.float64)
     y = numbers_of(read.table, read.encoding.label) if measured else read.y
+    wide = [
+        f"column {column.name!r} has {len(column.categories):,} words, each of which becomes a "
+        "feature; --drop it, or use --group or --id if it names people or rows"
+        for column in read.encoding.columns
+        if isinstance(column, CategoryColumn) and len(column.categories) > MANY_WORDS
+    ]
     return TableRows(
-        X, y, read.labels, columns, cautions=read.cautions, names=names, listed=len(table),
-        groups=groups, weights=weights,
+        X, y, read.labels, columns, cautions=(*read.cautions, *wide), names=names, lines=lines,
+        listed=len(table), groups=groups, weights=weights,
     )  # fmt: skip
 
 

@@ -93,7 +93,10 @@ def test_a_certificate_elsewhere_says_how_to_check_it(folder, tmp_path, capsys, 
     ]
     assert " ".join(files) in capsys.readouterr().out.replace("\n", " ")
     assert run(["check", str(target)]) == 2
-    assert capsys.readouterr().err == snapshot
+    told = capsys.readouterr().err
+    assert told == snapshot
+    # The folder that it names is found from here.
+    assert run(["check", str(target), "--files", told.split()[-1]]) == 0
     assert run(["check", str(target), *files]) == 0
 
 

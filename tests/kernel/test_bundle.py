@@ -262,3 +262,15 @@ def test_a_folder_of_a_guard_travels_with_its_three_files(tmp_path, capsys):
     for name in ("more.onnx", "notes.txt"):
         more = held | {inside.replace("bounds.npz", name): b"x"}
         assert status(written(tmp_path / "f.zip", sorted(more.items())), capsys)[0] in (1, 2)
+
+
+def test_what_is_no_bundle_is_told_how_to_become_one(folder, tmp_path, capsys):
+    for path, said in (
+        (tmp_path / "lost.zip", "cannot read: No such file or directory"),
+        (folder, "cannot read: is a folder; expected a file"),
+        (folder / "c.cert", "'leaveout check CERTIFICATE --bundle FILE' writes a bundle"),
+    ):
+        assert main([str(path)]) == 2
+        error = capsys.readouterr().err
+        assert error.startswith(f"leaveout-check: {path}: ")
+        assert error.rstrip("\n").endswith(said)

@@ -318,3 +318,41 @@ def test_the_command_says_what_was_fitted(tmp_path, capsys, snapshot):
     names = [line.split("  ")[0] for line in text.splitlines()]
     assert names == snapshot
     assert "groups          60, by 'person'" in text
+
+
+def test_a_column_of_many_words_is_told_before_the_fit(tmp_path):
+    path = tmp_path / "rows.csv"
+    rows = (f"c{row // 2},{row % 7},{'ab'[row % 3 == 0]}\n" for row in range(1004))
+    path.write_text(f"customer,size,good\n{''.join(rows)}")
+
+    class StopError(Exception):
+        """Ends the training before its fit."""
+
+    def warn(warnings):
+        raise StopError(*warnings)
+
+    with pytest.raises(StopError) as told:
+        train_linear(path, tmp_path / "out", label="good", warn=warn)
+    assert told.value.args == (
+        "column 'customer' has 502 words, each of which becomes a feature; --drop it, or use "
+        "--group or --id if it names people or rows",
+    )
+
+
+@pytest.mark.parametrize("mode", ["mark", "drop"])
+def test_a_table_without_rows_is_not_a_column_that_is_empty(tmp_path, mode):
+    path = tmp_path / "rows.csv"
+    for rows in ("", ",1,x\n2,,y\n" * (mode == "drop")):
+        path.write_text(f"a,b,good\n{rows}")
+        with pytest.raises(TrainingError, match="0 rows below the header"):
+            train_linear(path, tmp_path / "out", label="good", reading=Reading(missing=(mode,)))
+
+
+def test_groups_that_differ_in_case_alone_are_noted(tmp_path):
+    path = tmp_path / "rows.csv"
+    people = ("P1", "p1", "P2", " P2 ")
+    rows = (f"{people[row % 4]},{row % 7},{'ab'[row % 3 == 0]}\n" for row in range(40))
+    path.write_text(f"who,size,good\n{''.join(rows)}")
+    report = train_linear(path, tmp_path / "out", label="good", reading=Reading(group="who"))
+    assert len(report.family) == 3
+    assert report.warnings[0] == "column 'who': 'P1' and 'p1' are two groups, not one"

@@ -109,3 +109,9 @@ def test_an_interrupt_stays_an_interrupt(tmp_path):
     at = {"module": "leaveout.verifier.cli", "name": "run"}
     done = failed(tmp_path, "raise KeyboardInterrupt", at=at)
     assert (done.returncode, done.stderr) == (130, "leaveout: interrupted\n")
+
+
+def test_an_interrupt_within_a_command_is_told_too(tmp_path):
+    at = {"module": "leaveout.verifier.run", "name": "verify"}
+    done = failed(tmp_path, "raise KeyboardInterrupt", at=at)
+    assert (done.returncode, done.stderr) == (130, "leaveout: interrupted\n")

@@ -130,3 +130,10 @@ def test_the_help_teaches(invoke, snapshot):
     words = " ".join(stdout.split())
     assert code == 0
     assert words == snapshot
+
+
+def test_a_page_is_no_pdf(made, invoke, tmp_path):
+    code, out, err = invoke(made, "-o", tmp_path / "result.pdf")
+    assert (code, out) == (2, "")
+    assert "result.pdf: a page is HTML; name a .html file" in err
+    assert not (tmp_path / "result.pdf").exists()

@@ -21,6 +21,7 @@ from leaveout.kernel.claims.check import claim_lines
 from leaveout.kernel.files import digest_of
 from leaveout.models.archive import read_arrays, write_archive
 from leaveout.models.boosting.training import MEMBERS, Settings, leave_one_out, train_trees
+from leaveout.models.reading import Reading
 from leaveout.models.trees.family import TreeFamily, read_tree_family
 from leaveout.models.trees.reading import read_trees
 from leaveout.verifier import verify
@@ -503,3 +504,39 @@ def test_a_statement_about_members_alone_is_proved_again(proved_folder):
     assert ran.exit_code == 0, ran.output
     ran = CliRunner().invoke(app, ["check", str(target), "--files", str(folder)])
     assert "1 of 1 results proved again" in ran.output
+
+
+def test_what_a_member_lacks_is_called_by_its_own_name(tmp_path):
+    X, y = rows(60)
+    # The places of groups in their sorted names, and of rows among those kept, are not the file's.
+    X, y, people = X[::-1], y[::-1], [f"P-{at // 2:02}" for at in range(60)][::-1]
+    table = write_table(tmp_path / "rows.csv", X, y)
+    head, *lines = table.read_text().splitlines()
+    grouped = [f"{head},person", *(f"{row},{who}" for row, who in zip(lines, people))]
+    gaps = [head, *(f",{row.partition(',')[2]}" if at < 3 else row for at, row in enumerate(lines))]
+    said = {}
+    for name, content, how in (
+        ("grouped", grouped, Reading(group="person")),
+        ("dropped", gaps, Reading(missing=("drop",))),
+    ):
+        (tmp_path / f"{name}.csv").write_text("\n".join(content) + "\n")
+        folder = tmp_path / name
+        train_trees(
+            tmp_path / f"{name}.csv", folder, label="outcome", reading=how, members=1, workers=1,
+            settings=Settings("lightgbm", trees=5, leaves=4),
+        )  # fmt: skip
+        inputs, _, _ = (folder / "trees.spec").read_text().partition("find ")
+        ask = "find most: least b such that forall x in X, M in F: difference(T, M, x) <= b\n"
+        (folder / "apart.spec").write_text(inputs + ask)
+        report = verify(folder / "apart.spec")
+        (result,) = report.results
+        said[name] = result.example.words[result.example.words.index("M lacks") :], report.notes
+    members = "training rows have a member; nothing is claimed about the others"
+    assert said["grouped"] == (
+        "M lacks P-00 (row 0))",
+        (
+            "'row' means all rows with the same 'person', which leave together",
+            f"only 1 of 30 {members}",
+        ),
+    )
+    assert said["dropped"] == ("M lacks line 5 (row 0))", (f"only 1 of 57 {members}",))

@@ -83,6 +83,12 @@ def train(
     """
     from leaveout.models.linear.training import train_linear
 
+    said: list[str] = []
+
+    def warn(warnings: tuple[str, ...]) -> None:
+        said.extend(warnings)
+        say_notes(warnings)
+
     report = train_linear(
         table.data,
         table.output,
@@ -95,8 +101,9 @@ def train(
         features=features,
         trees=trees,
         test_share=test_share,
+        warn=warn,
     )
-    say_notes(report.warnings)
+    say_notes(report.warnings[len(said) :])
     typer.echo(_training_table(report))
 
 

@@ -52,6 +52,8 @@ def run_application(application: typer.Typer, arguments: Sequence[str] | None = 
         # rich exits this way if the reader of the output has gone; the work is done by then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    if code == ExitCode.INTERRUPTED:
+        raise KeyboardInterrupt  # which typer made a silent exit of
     return int(code or 0)
 
 

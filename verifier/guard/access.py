@@ -208,7 +208,8 @@ def load_access(folder: Path) -> Access:
         what = "is not a folder" if folder.exists() else "no such folder"
         what = f"contains no {NETWORK}" if folder.is_dir() else what
         raise GuardError(
-            f"{folder}: {what}; name a folder of leaveout train, or one with a {FOREST}"
+            f"{folder}: {what}; name a folder of leaveout train, or one with a {FOREST}, "
+            "linear.npz or trees.npz"
         )
     if (folder / FOREST).exists() and not (folder / NETWORK).exists():
         raise GuardError(

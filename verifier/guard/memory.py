@@ -303,7 +303,8 @@ class Memory:
         if _read_epsilon(row[4]) != epsilon:
             raise GuardError(
                 f"{self.path}: stores answers drawn with epsilon = {row[4]:g}, not {epsilon:g}; "
-                "use that epsilon, or name another file (the cost of these answers stays spent)"
+                "use that epsilon, or name another file with --memory (the cost of these answers "
+                "stays spent)"
             )
         if row[3] != inputs:
             self._forget_inputs()

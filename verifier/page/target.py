@@ -25,6 +25,8 @@ def open_page(name: str) -> OutputFile:
     """Return the file of a page or summary, which may be an earlier one."""
     if name in {"", "-"}:
         raise PageError(f"-o {name}: name a file")
+    if Path(name).suffix.lower() == ".pdf":
+        raise PageError(f"-o {name}: a page is HTML; name a .html file, and print it as PDF")
     mark, kind = (SUMMARY_MARK, "summary") if is_markdown(Path(name)) else (MARK, "page")
 
     def is_one(path: Path) -> bool:

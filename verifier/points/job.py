@@ -74,6 +74,7 @@ class Asked:
     sources: tuple[Source, ...] = ()  # of each application of the query
     trees: tuple[TreesAt, ...] = ()  # instead of applications, where the claim is about trees
     manifests: tuple[tuple[str, Manifest], ...] = ()
+    lacking: tuple[tuple[str, str], ...] = ()  # what members of trees lack, where it has a name
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,13 +265,28 @@ class _Loader:
             picked = list(zip(families, families.values(), chosen, strict=True))
             own = tuple((name, index, int(of.family.removed[index])) for name, of, index in picked)
             members = {name: of.member(index) for name, of, index in picked}
-            yield replace(self._make_question(boxes, members, label), members=own)
+            lacking = tuple(
+                (name, of.family.names[index]) for name, of, index in picked if of.family.names
+            )
+            asked = self._make_question(boxes, members, label)
+            yield replace(asked, members=own, lacking=lacking)
 
     def _tree_family(self, binder: Binder) -> _OfTrees:
         whole = self._example(binder)
         assert isinstance(whole, TreeModel)
         path, family = self.resolver.tree_members(binder.domain, whole)
+        if family.group:
+            self._note(f"'row' means all rows with the same {family.group!r}, which leave together")
+        if len(family) < family.rows:
+            self._note(
+                f"only {len(family):,} of {family.rows:,} training rows have a member; nothing is "
+                "claimed about the others"
+            )
         return _OfTrees(whole, family, path)
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
     @property
     def _is_greatest(self) -> bool:
@@ -362,7 +378,8 @@ class _Loader:
                     reader.notes.append(
                         f"features that may also be missing in {binder.name}: {listed}"
                     )
-                self.notes += [note for note in reader.notes if note not in self.notes]
+                for note in reader.notes:
+                    self._note(note)
                 return box
         raise self.resolver.fail(
             binder.domain, f"no network is applied to '{binder.name}', so it has no features"
@@ -443,12 +460,10 @@ class _Loader:
         assert isinstance(self.statement, Find)
         name = self.statement.variable
         where = f"greatest '{name}' up to" if self._is_greatest else f"least '{name}' from"
-        note = (
+        self._note(
             f"{self.statement.name}: the bounds are those of the {where} which the claim always "
             f"holds; beyond them it may hold again for some '{name}'"
         )
-        if note not in self.notes:
-            self.notes.append(note)
 
     def _form(self, lin: Lin) -> Form:
         """Round a linear form to float64."""

@@ -533,7 +533,8 @@ def example_at(asked: Asked, at: Mapping[str, Floats]) -> ExampleRecord:
         },
         scores=scores, labels=labels, removed=removed,
         features=asked.trees[0].model.whole.names, label_names=named.labels,
-        words=in_words(points, scores, labels, removed, named=named),
+        words=in_words(points, scores, labels, removed, dict(asked.lacking), named),
+        removed_ids={name: each for name, each in asked.lacking if each},
         members={name: index for name, index, _ in asked.members},
     )  # fmt: skip
 
