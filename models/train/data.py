@@ -90,7 +90,7 @@ MANY_WORDS = 500
 """A column with more words is noted before training: each becomes a feature."""
 _MOST_CATEGORIES = 50
 _NAMED = "--id names one of its columns"
-_FILL = "add --missing drop or --missing mark, fill it in, or --drop the column"
+_FILL = "--missing drop or --missing mark, fill it in, or --drop the column"
 _FEW_ROWS = 20
 """With fewer rows, words unique to each row do not suggest names."""
 
@@ -203,14 +203,15 @@ def read_columns(
                 f"{table.path}, column {reading.group!r}: every row has {ids[0]!r}; expected at "
                 "least 2, so that one can be left out"
             )
-    refuse_empty_cells(table, (label,), _FILL)
+    cure = f"add --missing {KEEP}, {_FILL}" if gaps else f"add {_FILL}"
+    refuse_empty_cells(table, (label,), cure)
     labels, y = ((), np.zeros(len(table), np.int64)) if measured else labels_of(table, label)
     named = [
         each
         for name in names
         for each in ((name,) if fills.get(name) is None else (name, indicator_name(name)))
     ]
-    columns = _columns(table, named, reading.words, scaled, kept)
+    columns = _columns(table, named, reading.words, scaled, kept, cure)
     written = (reading.separator, reading.decimal, reading.charset)
     encoding = Encoding(label, columns, fills, *written, kept)
     cautions = (*left.words, *filter(None, [spelled]), *_cautions(table, encoding, y, labels))
@@ -460,7 +461,12 @@ def refuse_empty_cells(
 
 
 def _columns(
-    table: Table, names: Sequence[str], words: Container[str], scaled: bool, gaps: Container[str]
+    table: Table,
+    names: Sequence[str],
+    words: Container[str],
+    scaled: bool,
+    gaps: Container[str],
+    cure: str,
 ) -> tuple[NumberColumn | CategoryColumn, ...]:
     """Return how columns are read, or raise with all that cannot be."""
     found: list[NumberColumn | CategoryColumn] = []
@@ -470,7 +476,7 @@ def _columns(
             if name in words:
                 found.append(CategoryColumn(name, _categories(table, name)))
             else:
-                found.append(_column(table, name, scaled, name in gaps))
+                found.append(_column(table, name, scaled, name in gaps, cure))
         except TrainingError as error:
             refused.append(str(error))
     if refused:
@@ -478,7 +484,9 @@ def _columns(
     return tuple(found)
 
 
-def _column(table: Table, name: str, scaled: bool, has_gaps: bool) -> NumberColumn | CategoryColumn:
+def _column(
+    table: Table, name: str, scaled: bool, has_gaps: bool, cure: str
+) -> NumberColumn | CategoryColumn:
     cells = table.cells(name)
     words = cells.words
     values = [number(word) for word in words]
@@ -493,7 +501,7 @@ def _column(table: Table, name: str, scaled: bool, has_gaps: bool) -> NumberColu
         word, at = words[first], table.at(cells.first(first), name)
         mostly_numbers = 2 * int(cells.counts()[wrong].sum()) < len(cells)
         if mostly_numbers and not others and word != MISSING:
-            raise TrainingError(f"{at}: missing value ({word!r} among numbers); {_FILL}")
+            raise TrainingError(f"{at}: missing value ({word!r} among numbers); {cure}")
         commas = [each for each in others if comma_number(words[each])]
         if commas and 2 * int(cells.counts()[commas].sum()) >= int(cells.counts()[others].sum()):
             word, at = words[commas[0]], table.at(cells.first(commas[0]), name)

@@ -28,6 +28,7 @@ from leaveout.verifier import verify
 from leaveout.verifier.certify.check import check
 from leaveout.verifier.cli.app import app
 from leaveout.verifier.guard.loading import load_subject
+from leaveout.verifier.row_records import RowsError
 
 LEARNERS = ("hist", "lightgbm", "xgboost")
 
@@ -95,6 +96,16 @@ def test_a_guard_reveals_no_label_that_a_member_changes(tmp_path, learner):
     assert [each.label for each in found] == answers[0].tolist()
     assert [each.leak for each in found] == leaks.tolist()
     assert [subject.leaks.find(x).leak for x in probes[:20]] == leaks[:20].tolist()
+
+
+def test_results_have_no_rows_and_say_so(tmp_path):
+    X, y = rows(30)
+    train_trees(
+        write_table(tmp_path / "rows.csv", X, y), tmp_path / "out", label="outcome",
+        settings=Settings(LEARNERS[0], trees=3, leaves=3), members=3, workers=1,
+    )  # fmt: skip
+    with pytest.raises(RowsError, match="boosted trees are not bounded one by one"):
+        leaveout.verify(tmp_path / "out" / "trees.spec", workers=1).rows()
 
 
 def test_gaps_in_arrays_name_the_cure(tmp_path):
@@ -168,7 +179,7 @@ def test_gaps_of_a_table_stay_gaps(tmp_path, learner):
     command = ["trees", "train", str(write_table(tmp_path / "rows.csv", cells, y))]
     command += ["--label", "outcome", "-o", str(tmp_path / "out"), "--learner", learner]
     command += ["--trees", "5", "--leaves", "4", "--members", "6", "--workers", "1"]
-    assert "missing value" in str(CliRunner().invoke(app, command).exception)
+    assert "add --missing keep" in str(CliRunner().invoke(app, command).exception)
     done = CliRunner().invoke(app, [*command, "--missing", "keep"])
     assert done.exit_code == 0, done.output
     subject = load_subject(tmp_path / "out")

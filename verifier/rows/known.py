@@ -261,6 +261,8 @@ def _nothing(report: Report) -> str:
             "leave_one_out(L), such as 'find bound: least b per label such that forall x in X, M "
             "in F: confidence(L, x) > b => label(M, x) == label(L, x)'"
         )
+    if any(each.kind == "trees" for each in report.files):
+        return "rows of boosted trees are not bounded one by one; a guard asks every member"
     again = f"leaveout verify {report.spec} --json FILE"
     return (
         "the results say nothing about single rows: either an earlier version wrote them "
