@@ -196,11 +196,12 @@ def read_signer(path: Path) -> CryptoSigner:
         said = "is encrypted: set its passphrase" if secret is None else "is not encrypted: unset"
         raise EvidenceError(f"--key {path}: {said} in {PASSPHRASE}") from None
     except Exception as error:
-        # The library raises various errors for files that are not keys.
-        locked = f", or is encrypted with a passphrase other than {PASSPHRASE}" if secret else ""
+        # The library raises various errors: of a wrong passphrase now one, now another.
+        other = f", or is encrypted with a passphrase other than {PASSPHRASE}"
+        why = other if secret else f" ({cause(error)})"
         raise EvidenceError(
-            f"--key {path}: not a private key in PEM{locked} ({cause(error)}); create one with "
-            "leaveout attest --new-key NAME"
+            f"--key {path}: not a private key in PEM{why}; create one with leaveout attest "
+            "--new-key NAME"
         ) from None
 
 
