@@ -42,13 +42,20 @@ def graph_of(model: onnx.ModelProto, graph: Graph) -> nx.DiGraph:
             kind="data" if read else "constant" if known else "dropped",
             shape=shape,
             numbers=math.prod(shape) if shape is not None else 0,
-            parameters=sum(math.prod(graph.parameters.get(name, (0,))) for name in proto.input),
+            parameters=sum(_weights(graph, name) for name in proto.input),
             read_as=tuple(dict.fromkeys(type(node.operator).__name__ for node in read)),
         )
         makers.update(dict.fromkeys(outputs, outputs[0]))
         sources = dict.fromkeys(makers[name] for name in proto.input if name in makers)
         found.add_edges_from((source, outputs[0]) for source in sources)
     return found
+
+
+def _weights(graph: Graph, name: str) -> int:
+    """Return how many weights a tensor has, perhaps in another order."""
+    while name in graph.moved:
+        name, _ = graph.moved[name]
+    return math.prod(graph.parameters.get(name, (0,)))
 
 
 def data_graph(graph: nx.DiGraph) -> nx.DiGraph:

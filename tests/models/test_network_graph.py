@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 
 import networkx as nx
+import numpy as np
 import pytest
+from onnx import helper
 
 from leaveout.models.onnx.file import network_from
 from leaveout.models.onnx.network_graph import (
@@ -44,6 +46,15 @@ def test_each_operator_is_a_node_in_order_with_what_it_is_read_as(graph):
 def test_what_computes_constants_is_found(graph):
     assert constant_parts(graph) == [{"s", "count", "flat"}]
     assert set(data_graph(graph)) == set(graph) - {"s", "count", "flat"}
+
+
+def test_weights_are_counted_whatever_their_order():
+    nodes = [
+        helper.make_node("Transpose", ["W"], ["T"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "T"], ["y"]),
+    ]
+    model = networks.model(nodes, {"W": np.ones((2, 3), np.float32)}, ["n", 3], ["n", 2])
+    assert network_from(model, "net.onnx").nx_graph().nodes["y"]["parameters"] == 6
 
 
 def test_branches_begin_where_all_that_joins_comes_from(graph):
