@@ -12,7 +12,7 @@ from leaveout.models.onnx.folding import moves
 from leaveout.models.onnx.operators import Operator, Shape
 from leaveout.models.onnx.operators.shape import Identity, Permute, Place, Reduce, Reshape, Take
 from leaveout.models.onnx.operators.window import AveragePool, Conv, ConvTranspose, Window
-from leaveout.models.onnx.use import BATCH, UnsupportedError, Use
+from leaveout.models.onnx.use import BATCH, BatchUsedError, UnsupportedError, Use
 
 _FAR = 2**31 - 1
 """An end beyond any axis."""
@@ -218,6 +218,9 @@ def reshape(use: Use) -> Operator:
         if not known or size % known:
             raise mixes
         rest[rest.index(-1)] = size // known
+    if shape[0] == -1 and math.prod(use.shape) % math.prod(rest) == 0 != math.prod(rest):
+        # Each sample's numbers stay together, as where heads of attention are computed together.
+        mixes = BatchUsedError(str(mixes))
     # A leading 1 is the batch size only if the model takes one sample at a time.
     if shape[0] not in ({0, -1, 1} if use.alone else {0, -1}):
         raise mixes

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from leaveout.arrays import Integers
 from leaveout.errors import ModelError
 from leaveout.models.graph import Graph, Node
 from leaveout.models.lowering import first_flaw
 from leaveout.models.onnx.folding import FOLDED, fold_node
-from leaveout.models.onnx.node_readers import reshape
 from leaveout.models.onnx.operators import Affine, Normal, Operator, Relu, Shape, Shapes, Smooth
-from leaveout.models.onnx.operators.shape import BesideZero, Identity, Permute, Place, Reshape, Take
+from leaveout.models.onnx.operators.shape import (
+    BesideZero,
+    Identity,
+    Permute,
+    Pick,
+    Place,
+    Reshape,
+    Take,
+)
 from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.rewrites import REWRITES, Draft, Last, Rewrite, rewrite_node
+from leaveout.models.onnx.rewrites.constants import RESHAPED
 from leaveout.models.onnx.signature import (
     MOST_AXES,
     last_of,
@@ -69,22 +77,25 @@ _ALIKE = frozenset(
 _CURE = "export the model with a batch axis: a sample of shape [1, ...]"
 
 
-def batch_axis(use: Use, bare: Set[str]) -> Operator | None:
-    """Return the operator of a node that adds or drops a batch axis of size one."""
+def batch_axis(use: Use, bare: Set[str]) -> tuple[Operator, bool] | None:
+    """Return the operator of a node that moves a batch axis of size one, or data without one.
+
+    And whether what it returns has no batch axis in front.
+    """
     if not use.variables or not use.alone:
         return None
     kind = use.proto.op_type
-    if not use.bare:
-        return _read_batch_drop(use, kind)
-    if not all(name in bare for name in use.variables):
+    if use.bare and not all(name in bare for name in use.variables):
         raise UnsupportedError(f"it joins data with and without a batch axis; {_CURE}")
-    if kind == "Unsqueeze" and use.integers(1, "axes") in ([0], [-2]):
-        return Identity()
-    if kind == "Flatten" and use.attribute("axis", 1) in {0, -1}:
-        return Identity()
-    listed = (use.integers(1, "shape") or []) if kind == "Reshape" else []
-    if listed[:1] == [1] and listed[1:]:
-        return reshape(replace(use, bare=False, alone=True))
+    places = _places(use, use.shape if use.bare else (1, *use.shape))
+    if places is not None:
+        front = places.ndim > 1 and len(places) == 1
+        if use.bare or not front:
+            shape = places.shape[front:]
+            turned = kind == "Transpose" and Pick(tuple(places.reshape(-1).tolist()), shape)
+            return turned or Reshape(shape), not front
+    if not use.bare:
+        return None
     if kind not in _ALIKE:
         raise UnsupportedError(f"its data has no batch axis; {_CURE}")
     fixed = [name for name in use.proto.input if name and name not in use.shapes]
@@ -93,14 +104,17 @@ def batch_axis(use: Use, bare: Set[str]) -> Operator | None:
     return None
 
 
-def _read_batch_drop(use: Use, kind: str) -> Operator | None:
-    """Return the operator of a node that drops a flat sample's batch axis."""
-    if len(use.shape) == 1 and kind == "Squeeze" and use.integers(1, "axes") == [0]:
-        return Identity()
-    flat = ([-1], [math.prod(use.shape)])
-    if kind == "Reshape" and use.integers(1, "shape") in flat:
-        return Reshape((math.prod(use.shape),))
-    return None
+def _places(use: Use, before: Shape) -> Integers | None:
+    """Return where numbers come from in a node that only moves them; None for any other."""
+    kind, places = use.proto.op_type, np.arange(math.prod(before)).reshape(before)
+    if kind == "Transpose" and len(before) > 1:
+        order = [int(i) for i in use.attribute("perm", range(len(before))[::-1])]
+        return places.transpose(order) if sorted(order) == [*range(len(before))] else None
+    named = use.bare or kind != "Squeeze" or use.integers(1, "axes")
+    after = RESHAPED[kind](use, before) if kind in RESHAPED and named else []
+    if after and math.prod(after) != places.size:
+        raise UnsupportedError(f"{list(before)} cannot be reshaped to {after}")
+    return places.reshape(after) if after else None
 
 
 _SMOOTH = (
@@ -376,8 +390,9 @@ class _Reader:
         use = Use(proto, self.opset, self.shapes, self.values, self.alone, bare)
         added = batch_axis(use, self.bare)
         if added is not None:
-            self.add(Node(proto.name or proto.output[0], added, use.variables, proto.output[0]))
-            self.bare ^= set() if bare else {proto.output[0]}
+            operator, without = added
+            self.add(Node(proto.name or proto.output[0], operator, use.variables, proto.output[0]))
+            self.bare |= {proto.output[0]} if without else set()
             return
         found = rewrite_node(use, rewrites, self.last, self.taken)
         if isinstance(found, str) and not use.variables:
@@ -494,6 +509,11 @@ class _Reader:
                 f"{where}: output {output!r} does not depend on the input; export the scores"
             )
         shape, number = self.shapes[output], ""
+        if output in self.bare and len(shape) != 1:
+            raise ModelError(
+                f"{where}: output {output!r} has shape {list(shape)} for one sample, without a "
+                "batch axis; keep the batch axis in front, e.g. x.reshape(len(x), -1)"
+            )
         if math.prod(shape) == 1:
             number, output = output, f"{output}//scores"
             self.add(Node(output, BesideZero(), (number,), output))

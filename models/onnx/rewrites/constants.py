@@ -126,7 +126,7 @@ class ConstantReshape(Rewrite):
         source = use.values[name]
         if use.variables or source.dtype != np.float32:
             return None
-        shape = _RESHAPED[self.operator](use, source.shape)
+        shape = RESHAPED[self.operator](use, source.shape)
         if math.prod(shape) != source.size:
             raise UnsupportedError(f"{list(source.shape)} cannot be reshaped to {shape}")
         return draft.move(name, Reshape(tuple(shape)))
@@ -172,7 +172,7 @@ def _flatten_sizes(use: Use, shape: Shape) -> list[int]:
     return [math.prod(shape[:axis]), math.prod(shape[axis:])]
 
 
-_RESHAPED = {
+RESHAPED = {
     "Flatten": _flatten_sizes,
     "Reshape": _reshape_sizes,
     "Squeeze": _squeeze_sizes,
