@@ -511,15 +511,32 @@ def network_from(model: onnx.ModelProto, source: str, notes: Sequence[str] = ())
     try:
         graph = read_graph(found.model, source, told)
     except BatchError:
-        found = replace(found, model=one_sample(found.model))
+        whole, found = found.model, replace(found, model=one_sample(found.model))
         told = (*told, "it computes with the size of a batch; read for one sample at a time")
         graph = read_graph(found.model, source, told)
+        if _mixes_samples(Runner(whole, graph, source), Runner(found.model, graph, source), graph):
+            raise ModelError(
+                f"{source}: its scores of a sample depend on the others of a batch; keep the batch "
+                "axis apart (MultiheadAttention needs batch_first=True)"
+            ) from None
     if found.columns not in {0, graph.labels}:
         raise ModelError(
             f"{source}: it outputs {found.columns} of the {graph.labels} columns of its scores; "
             "export all of them, or the scores themselves"
         )
     return Network(source, found.model, graph)
+
+
+def _mixes_samples(whole: Runner, alone: Runner, graph: Graph) -> bool:
+    """Return whether a batch, if it can be computed, has other scores than its samples."""
+    points = np.random.default_rng(0).random((3, math.prod(graph.input_shape)), np.float32)
+    one_each = alone.scores(points)
+    try:
+        found = whole.scores(points)
+    except ModelError:
+        return False
+    size = 1e-4 * (1 + float(np.abs(one_each).max(initial=0)))
+    return found.shape != one_each.shape or not bool((np.abs(found - one_each) <= size).all())
 
 
 def network_from_bytes(content: bytes, source: str, beside: Path | None = None) -> Network:

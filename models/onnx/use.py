@@ -152,8 +152,11 @@ class Use:
         return self.shapes[self.variables[0]]
 
     def axis(self, listed: int) -> int:
-        """Return the position of a non-batch axis of the first variable input."""
-        return next(iter(self.axes([listed], 1 + len(self.shape))))
+        """Return the position of a non-batch axis of the first variable input.
+
+        Of data without a batch axis, as if it had one.
+        """
+        return next(iter(self.axes([listed + (self.bare and listed >= 0)], 1 + len(self.shape))))
 
     def axes(self, listed: list[int], rank: int) -> set[int]:
         """Return the positions of axes among ``rank``, none of them the batch axis."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from leaveout.models.onnx.rewrites.attention import DataProduct, Softmax
+from leaveout.models.onnx.rewrites.attention import (
+    DataProduct,
+    DenseWithoutBatch,
+    Softmax,
+    WithBatch,
+)
 from leaveout.models.onnx.rewrites.base import Draft, Ending, Last, Rewrite, Rewritten, rewrite_node
 from leaveout.models.onnx.rewrites.constants import (
     CastToItself,
@@ -60,6 +65,8 @@ REWRITES: tuple[Rewrite, ...] = (
     ShapeOf(),
     SizeOf(),
     FinalSoftmax("Softmax"),
+    *(WithBatch(kind) for kind in ("Softmax", "LayerNormalization", "MatMul")),
+    DenseWithoutBatch(),
     Softmax(),
     FinalSoftmax("LogSoftmax"),
     FinalSigmoid(),

@@ -11,11 +11,21 @@ from typing import ClassVar
 
 import numpy as np
 
+from leaveout.models.onnx.operators.shape import Permute
 from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.rewrites.base import Draft, Rewrite
 from leaveout.models.onnx.rewrites.piecewise import gather
 from leaveout.models.onnx.rewrites.products import multiply, reduce
-from leaveout.models.onnx.use import ANY, Kind, UnsupportedError, Use, accepted_values
+from leaveout.models.onnx.use import (
+    ANY,
+    FLAG,
+    Kind,
+    UnsupportedError,
+    Use,
+    accepted_values,
+    attributes_of,
+    only,
+)
 
 
 def log_sum(draft: Draft, a: str, b: str) -> str:
@@ -58,6 +68,50 @@ class Softmax(Rewrite):
         others = log_sums_of_others(draft, x, axis, size)
         found = draft("Sigmoid", draft("Sub", x, others))
         return draft("Normal", found, x, domain=OUTLINED, axes=[axis])
+
+
+class WithBatch(Rewrite):
+    """An operator on data without a batch axis, as torch's MultiheadAttention writes it."""
+
+    inputs = ("any", "any", "any")
+    attributes = accepted_values(axis=ANY, epsilon=ANY, stash_type=ANY)
+
+    def __init__(self, operator: str) -> None:
+        self.operator = operator  # type: ignore[misc]
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        if not use.bare or (self.operator == "MatMul" and len(use.variables) < 2):
+            return None
+        given = [
+            draft("Reshape", name, draft.constant(np.asarray([1, *use.shapes[name]], np.int64)))
+            if name in use.shapes
+            else name
+            for name in use.proto.input
+        ]
+        attributes = attributes_of(use.proto)
+        if attributes.get("axis", -1) >= 0:
+            attributes["axis"] += 1
+        found, shape = draft(self.operator, *given, **attributes), use.shape
+        if len(use.variables) == 2:
+            shape = (*shape[:-1], use.shapes[use.variables[1]][-1])
+        return draft("Reshape", found, draft.constant(np.asarray(shape, np.int64)))
+
+
+class DenseWithoutBatch(Rewrite):
+    """Gemm on data without a batch axis: a product, and a sum."""
+
+    operator = "Gemm"
+    inputs = ("data", "floats", "floats")
+    attributes = accepted_values(alpha=only(1), beta=only(1), transA=only(0), transB=FLAG)
+
+    def visit(self, use: Use, draft: Draft) -> str | None:
+        if not use.bare:
+            return None
+        weight, bias = use.constant(1), use.constant(2)
+        if use.attribute("transB", 0):
+            weight = draft.move(weight, Permute((0, 2, 1)))
+        found = draft("MatMul", use.variables[0], weight)
+        return draft("Add", found, bias) if bias else found
 
 
 class DataProduct(Rewrite):

@@ -274,7 +274,7 @@ class FinalSoftmax(Rewrite):
         over = {0, -1} if use.bare else {1, -1}
         last = use.proto.output[0] in draft.last.same
         if not last or len(use.shape) != 1 or use.shape[0] < 2 or axis not in over:
-            if self.operator == "Softmax" and not use.bare:
+            if self.operator == "Softmax":
                 return None
             raise UnsupportedError(_LAST)
         return Ending(use.variables[0], f"the final {self.operator} is dropped: {_BEFORE}")
