@@ -49,10 +49,8 @@ LARGEST = 1e60
 It is far above what float32 holds, which scores must not exceed either.
 """
 
-_TOGETHER = 32
-"""Members that are propagated side by side ..."""
-_NUMBERS = 2**20
-"""... and about how many numbers they may have."""
+_TOGETHER = 32  # members that are propagated side by side ...
+_NUMBERS = 2**20  # ... and about how many numbers they may have
 
 _SKETCH = 32
 _POWER = 8

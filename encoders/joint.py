@@ -29,8 +29,7 @@ from leaveout.models.matrices import (
 
 Members = NDArray[np.int64]
 
-_CHUNK = 64
-"""Combinations of members that are placed side by side at a time."""
+_CHUNK = 64  # combinations of members that are placed side by side at a time
 
 
 @dataclass(frozen=True)

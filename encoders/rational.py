@@ -22,8 +22,7 @@ Phases = Mapping[tuple[int, int], int]
 """Phases of hidden neurons, by layer and position: 1 is active, -1 inactive."""
 
 _ZERO = Fraction(0)
-_LONG = 96
-"""Most bits of a slope that is kept exactly."""
+_LONG = 96  # most bits of a slope that is kept exactly
 
 
 @dataclass(frozen=True)

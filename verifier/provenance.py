@@ -78,7 +78,6 @@ def _texts(call: Call, spec: CheckedSpec) -> Iterator[str]:
 
 
 def _resolve_lets(node: Expression, spec: CheckedSpec) -> Expression:
-    """Return the expression that a let stands for."""
     while isinstance(node, Name) and node.name in spec.lets:
         node = spec.lets[node.name].value
     return node

@@ -37,11 +37,8 @@ from leaveout.solvers import Outcome, Settings, SolverProcess, Status
 
 State = Literal["fresh", "exact", "relaxed", "stopped", "numerical", "failed"]
 
-_ABOUT = 0.01
-"""Share of a bound within which its optimum is sought a second time."""
-
-_LARGEST = 1e6
-"""With larger scaled weights, rounding exceeds the tolerance, so no MILP is trusted."""
+_ABOUT = 0.01  # share of a bound within which its optimum is sought a second time
+_LARGEST = 1e6  # with larger scaled weights, rounding exceeds the tolerance, so no MILP is trusted
 
 
 @dataclass(frozen=True, eq=False)

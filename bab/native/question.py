@@ -199,8 +199,7 @@ _ROOM = 1.0 + 1e-3
 _SHARE = 1e-6
 """... and at least this share of the error over the whole box, for the checker's float64 ..."""
 
-_UNDERFLOW = 1e-30
-"""... and this constant: the two count underflow in different places."""
+_UNDERFLOW = 1e-30  # ... and this constant: the two count underflow in different places
 
 SMALL_REGION = 0.02
 """Widest input of a region that float32 evaluation may keep open."""
@@ -208,8 +207,7 @@ SMALL_REGION = 0.02
 _MATTERS = 8.0
 """Errors are recomputed if they exceed one part in this many of a node's open part ..."""
 
-_NARROWER = 0.7
-"""... and the region has shrunk by this factor since the last time."""
+_NARROWER = 0.7  # ... and the region has shrunk by this factor since the last time
 
 
 class LeakRounding:

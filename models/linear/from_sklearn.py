@@ -26,8 +26,7 @@ _ESTIMATORS = (
     "loss='log_loss' or 'squared_hinge'), Ridge, LinearRegression, PoissonRegressor, GammaRegressor"
 )
 _ROUNDING = 1e-9
-_SMALL = 1e-6
-"""Share of the sum of weights up to which no warning is given of a gradient."""
+_SMALL = 1e-6  # share of the sum of weights up to which no warning is given of a gradient
 
 
 def from_sklearn(

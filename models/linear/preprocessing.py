@@ -38,8 +38,7 @@ _STEPS = (
     "KBinsDiscretizer, OneHotEncoder, OrdinalEncoder, SimpleImputer, MissingIndicator, PCA, "
     "VarianceThreshold, SelectKBest, ColumnTransformer, Pipeline"
 )
-_ANY_OTHER = f"{OTHER}\0"
-"""A word that no table has."""
+_ANY_OTHER = f"{OTHER}\0"  # a word that no table has
 
 
 def read_inputs(X: Any, steps: Sequence[Any], label: str) -> tuple[Floats, Stage, Encoding | None]:

@@ -142,8 +142,7 @@ def last_of(model: onnx.ModelProto, output: str) -> Last:
 _USUAL = [["", 17]]
 """The opset that is omitted, so that hashes of ``leaveout train``'s networks stay unchanged."""
 
-_STATED = "2:"
-"""Prefix of hashes that families state; without it, any hash may have omitted opsets."""
+_STATED = "2:"  # prefix of hashes that families state; without it, any hash may have omitted opsets
 
 
 def architecture_hash(model: onnx.ModelProto) -> str:

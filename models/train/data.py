@@ -89,8 +89,7 @@ class TrainingData:
 _MOST_CATEGORIES = 50
 _NAMED = "--id names one of its columns"
 _FILL = "add --missing drop or --missing mark, fill it in, or --drop the column"
-_FEW_ROWS = 20
-"""With fewer rows, words unique to each row do not suggest names."""
+_FEW_ROWS = 20  # with fewer rows, words unique to each row do not suggest names
 
 
 @dataclass(frozen=True, eq=False)
@@ -317,8 +316,7 @@ def _is_numeric(cells: Cells) -> bool:
 
 
 _MOST_LABELS = 20
-_SHOWN = 20
-"""Constant columns."""
+_SHOWN = 20  # constant columns
 
 
 def _cautions(

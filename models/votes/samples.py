@@ -42,8 +42,7 @@ NO_LABEL = -1
 """The label index of a row whose label is unknown."""
 
 _FEW_LABELS = 50
-_ROWS_A_LABEL = 5
-"""Least rows per label, if there are more than a few labels."""
+_ROWS_A_LABEL = 5  # least rows per label, if there are more than a few labels
 
 BadRows = Literal["refuse", "skip"]
 """Handling of unreadable rows: refuse all data, or skip only those rows."""

@@ -19,8 +19,7 @@ SUFFIX = ".spec"
 MOST = 100
 """Most files that one specification can include."""
 
-_STARTS = frozenset({"find", "guarantee", "include", "let", "param"})
-"""First words of statements."""
+_STARTS = frozenset({"find", "guarantee", "include", "let", "param"})  # first words of statements
 _COMMENT = re.compile(r"#[^\n]*")
 _WORD = re.compile(r"[a-z]+\b")
 

@@ -9,8 +9,7 @@ from functools import cache
 DAMAGED = (sqlite3.Error, OverflowError, UnicodeDecodeError)
 """What a damaged file raises; the last if an error message quotes invalid text."""
 
-_MOST = 2**53
-"""Limit of all counts; a larger one means damage."""
+_MOST = 2**53  # limit of all counts; a larger one means damage
 
 _SHOWN = 40
 _LONGEST = 200

@@ -311,7 +311,6 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock."""
     if sys.platform == "win32":  # where folders cannot be opened
         yield
         return

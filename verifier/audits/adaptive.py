@@ -267,7 +267,6 @@ class Duplicated:
         return distinct
 
     def _event_flags(self, holding: NDArray[np.int64]) -> tuple[bool, ...]:
-        """Return which events occurred."""
         if not len(holding):
             return (False,) * len(self.thresholds)
         right = float((2 * holding > self.shards).mean())
@@ -376,7 +375,6 @@ class WhiteBox:
         )
 
     def _train_arm(self, seed: int, number: int, arm: bytes, rows: Rows) -> Shards:
-        """Train the shards of an arm."""
         key = hashlib.sha256(b"%d %d %s" % (seed, number, arm)).digest()
         inclusion = 1 / self.shards if self.inclusion is None else self.inclusion
         return Shards.train(self.estimator, key, self.shards, inclusion, rows)
@@ -393,7 +391,6 @@ class WhiteBox:
         return found
 
     def _event_flags(self, shards: Shards) -> tuple[bool, ...]:
-        """Return which events occurred."""
         right = (shards.codes(self.test_features) == self.test_codes[:, None]).sum(axis=0)
         return halves(right)[: len(self.events)]
 

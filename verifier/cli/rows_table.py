@@ -15,8 +15,7 @@ from leaveout.verifier.row_records import RowLabelRecord, RowRecord
 InputWords = Callable[[Sequence[float]], str]
 """Writes an input in the units of the training table."""
 
-_PLACES = 12
-"""Most changed answers to list."""
+_PLACES = 12  # most changed answers to list
 
 
 def all_rows(report: Report, records: Sequence[RowRecord], top: int) -> Iterator[Part]:

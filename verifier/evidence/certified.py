@@ -55,8 +55,7 @@ if TYPE_CHECKING:
 
 J = TypeVar("J")
 
-_CLOSE = 1e-6
-"""Claims are padded by less than this when written."""
+_CLOSE = 1e-6  # claims are padded by less than this when written
 
 _AGREE = 0.01
 """Largest relative gap of a find that counts as proved: float32 rounding may explain it."""
@@ -259,7 +258,6 @@ class LeakCheck(StatementCheck[J]):
         )
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims and replay prove a result."""
         statement: IdpStatement = self.leaks.statement
         if result.verdict == "refuted":
             leak = self.replay(result)
@@ -445,7 +443,6 @@ class _Samples(LeakCheck[SampledJob]):
         ]
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims about a sample prove a result."""
         own = self._own(result, claims)
         if not own:
             return Standing(result, "", False)
@@ -491,7 +488,6 @@ class _Values(StatementCheck[ValueJob]):
         return ""
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims prove a result."""
         if not claims:
             return Standing(result, "", False)
         lower, upper = result.lower, result.upper

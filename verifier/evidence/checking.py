@@ -138,7 +138,6 @@ def _check_signature(envelope: Envelope, public: tuple[SSlibKey, Path] | None) -
 
 
 def _statement(envelope: Envelope) -> Statement:
-    """Return the statement in an envelope."""
     name = envelope.name
     raw = decode_json(envelope.payload, f"{name}: its payload")
     for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner
 
 
-_ENGINE = "native"
-"""The engine with proofs."""
+_ENGINE = "native"  # the engine with proofs
 
 
 @dataclass(frozen=True)

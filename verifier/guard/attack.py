@@ -35,8 +35,7 @@ LEAST_ROWS = 10
 
 _MOST_RISKS = 10
 
-_BLOCK = 512
-"""Rows of which it is asked together whether a guard would noise them."""
+_BLOCK = 512  # rows of which it is asked together whether a guard would noise them
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,11 +28,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD) if os.name == "posix"
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0
 """Seconds before a process is started in place of one that died; twice as many each time."""
 
-_LASTING = 30.0
-"""Seconds after which a process that dies was none that dies at once."""
-
-_SPARE = 10.0
-"""Seconds that processes have to end in beyond those they were given."""
+_LASTING = 30.0  # seconds after which a process that dies was none that dies at once
+_SPARE = 10.0  # seconds that processes have to end in beyond those they were given
 
 _log = logging.getLogger("leaveout.guard")
 

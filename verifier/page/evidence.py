@@ -136,7 +136,6 @@ def _label(found: WitnessRecord | ExampleRecord, label: int) -> str:
 
 
 def _names(witness: WitnessRecord) -> dict[int, str]:
-    """Return the feature names of a witness."""
     return {at: cell.name for cell in witness.cells for at in cell.at}
 
 

@@ -109,7 +109,6 @@ def _subject(page: Page) -> str:
 
 
 def _finding_lines(said: Summary) -> str:
-    """Return the findings as a list."""
     lines = []
     for each in said.lines:
         rests = ", ".join(map(str, each.rests_on))

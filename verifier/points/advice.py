@@ -17,13 +17,11 @@ from leaveout.verifier.amounts import percent
 from leaveout.verifier.records import TraceRecord
 from leaveout.verifier.report import Result
 
-_NAMED = 3
-"""Columns of a line."""
+_NAMED = 3  # columns of a line
 _CLOSED, _LONGEST = 0.01, 30 * 86_400.0
 """Gap of a closed search, relative to the upper end, and seconds that nobody waits."""
 _MOST_POWER = 700.0
-_WIDER = 1.05
-"""How much wider than the data a range is that is worth a word."""
+_WIDER = 1.05  # how much wider than the data a range is that is worth a word
 
 
 @dataclass(frozen=True, eq=False)

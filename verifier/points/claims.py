@@ -294,7 +294,6 @@ class ClaimReader:
         return isinstance(value, Call) and self.resolver.function(value).result == LABEL
 
     def _read(self, node: Call) -> object:
-        """Return a call as its function reads it."""
         forms = _forms_of(self.resolver.function(node))
         if forms is None:
             wrong = f"{node.function} cannot be decided for points and networks"

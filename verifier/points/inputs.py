@@ -160,8 +160,6 @@ class InputReader:
     def _listed_values(
         self, call: Call, lists: Lists, given: Bound, box: Box
     ) -> tuple[Listed, ...]:
-        """Return the listed values that a call adds."""
-
         def bounds(column: int) -> tuple[float, float]:
             self._refuse_beyond(column, given.get("at", call))
             return float(box.lower[column]), float(box.upper[column])

@@ -39,8 +39,7 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Engine, Outline, Statement, count_searches, kind_of
 from leaveout.verifier.time_sharing import Clock, in_turn
 
-_UNCONDITIONAL = -1e-9
-"""Floor of a statement without a premise: even a confidence of 0 counts."""
+_UNCONDITIONAL = -1e-9  # floor of a statement without a premise: even a confidence of 0 counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +223,6 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
         """Put what proves a result into the certificate, or note what it lacks."""
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         resolver = self.context.resolver
         if self.alone and not names_model(statement, self.context.checked, self.alone):
             return resolver.fail(statement.claim, f"this claim is not about a {self.decides.model}")
@@ -236,7 +234,6 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
         return leak
 
     def load(self, statement: Statement) -> LeakJob[C]:
-        """See `Engine.load`."""
         leak = recognise(statement, self.context.resolver, self.decides)
         if not isinstance(leak, IdpStatement):
             raise leak
@@ -257,20 +254,16 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
         return LeakJob(leak, compared, (leak.label,))
 
     def searches(self, job: LeakJob[C]) -> int:
-        """See `Engine.searches`."""
         return len(job.labels)
 
     def outline(self, job: LeakJob[C]) -> Outline:
-        """See `Engine.outline`."""
         about = {**job.compared.outline(), "searches": count_searches(job.labels)}
         return Outline.of(job.statement.statement, len(job.labels), about)
 
     def models(self, job: LeakJob[C]) -> list[ModelRecord]:
-        """See `Engine.models`."""
         return [job.compared.model_record(job.name)]
 
     def by_row(self, jobs: Sequence[LeakJob[C]], clock: Clock) -> list[ByRowRecord]:
-        """See `Engine.by_row`."""
         asked: dict[C, list[str]] = {}
         for job in jobs:
             if not job.compared.pair:
@@ -283,7 +276,6 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
         return found
 
     def decide(self, job: LeakJob[C], clock: Clock) -> list[Result]:
-        """See `Engine.decide`."""
         self.prepare(job, clock)
         statement, floor = job.statement.statement, floor_of(job.statement)
         if isinstance(statement, Find):
@@ -389,11 +381,8 @@ def column_records(encoding: Encoding | None, units: Mapping[str, str]) -> tuple
     return tuple(found)
 
 
-_MOST_POINTS = 60
-"""Moments that are kept."""
-
-_SOONEST = 1e-3
-"""Seconds: sooner moments are one to the eye."""
+_MOST_POINTS = 60  # moments that are kept
+_SOONEST = 1e-3  # seconds: sooner moments are one to the eye
 
 Moment = tuple[float, float, float]
 

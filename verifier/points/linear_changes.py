@@ -38,8 +38,7 @@ from leaveout.verifier.tasks import Context, Engine, Outline, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
 _CHANGES = ("leave_out", "relabel", "add_one")
-_ROUNDS = 3
-"""Choices of rows that are tried for a witness, each from the input of the one before."""
+_ROUNDS = 3  # choices of rows that are tried for a witness, each from the input of the one before
 
 _SHOWN = 5
 
@@ -150,12 +149,10 @@ class LinearChanges(Engine[ChangeJob]):
         return scores
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         asked = self._recognise(statement)
         return asked if isinstance(asked, LeaveoutError) else None
 
     def load(self, statement: Statement) -> ChangeJob:
-        """See `Engine.load`."""
         asked, resolver = self._recognise(statement), self.context.resolver
         assert not isinstance(asked, LeaveoutError)
         model = asked.network if isinstance(asked, IdpStatement) else asked.model
@@ -199,17 +196,14 @@ class LinearChanges(Engine[ChangeJob]):
             raise fail(asked.label_at or asked.network, wrong, about.known_labels)
 
     def outline(self, job: ChangeJob) -> Outline:
-        """See `Engine.outline`."""
         return Outline.of(job.asked.statement, 1, {**job.about.outline(), "searches": "1"})
 
     def models(self, job: ChangeJob) -> list[ModelRecord]:
-        """See `Engine.models`."""
         # None of its rows alone is asked about.
         record = job.about.model_record(job.asked.statement.name)
         return [structs.replace(record, members=0)]
 
     def decide(self, job: ChangeJob, clock: Clock) -> list[Result]:
-        """See `Engine.decide`."""
         family = self.leaks.family_of(job.about, job.asked.family)
         try:
             budgets = budgets_of(family, job.change)

@@ -130,26 +130,21 @@ class Linears(Compared):
 
     @property
     def labels(self) -> int:
-        """See `Compared.labels`."""
         return len(self.fitted.model.labels)
 
     @property
     def known_labels(self) -> str:
-        """See `Compared.known_labels`."""
         names = self.fitted.names
         return f"the model has the labels 0 to {self.labels - 1}: {names.every_label}"
 
     @property
     def members(self) -> int:
-        """See `Compared.members`."""
         return len(self.fitted.model.unit_names)
 
     def label_name(self, label: int | None) -> str:
-        """See `Compared.label_name`."""
         return "" if label is None else self.fitted.names.label_name(label)
 
     def witness_record(self, witness: Witness) -> WitnessRecord:
-        """See `Compared.witness_record`."""
         answer = int(np.argmax(witness.member_scores))
         scores, theirs = witness.scores, witness.member_scores
         return self.fitted.names.leak(witness, scores, theirs, answer, "linear")
@@ -182,7 +177,6 @@ class Linears(Compared):
         return leak if sure and leak.confidence > 0 else None
 
     def outline(self) -> dict[str, str]:
-        """See `Compared.outline`."""
         model = self.fitted.model
         return {
             "model": f"{self.fitted.file}: {model.inputs:,} inputs, {model.design.width:,} "
@@ -328,7 +322,6 @@ class LinearLeaks(LeakEngine[Linears]):
         self.book = None if context.certificate is None else LinearBook(context.certificate)
 
     def compare(self, leak: IdpStatement) -> Linears:
-        """See `LeakEngine.compare`."""
         self.refuse_other_families(leak.family)
         about = self.linears(leak.network, leak.family, leak.box)
         if not about.fitted.model.labels:
@@ -385,7 +378,6 @@ class LinearLeaks(LeakEngine[Linears]):
         return self._asked[key]
 
     def prepare(self, job: LinearJob, clock: Clock) -> None:
-        """See `LeakEngine.prepare`."""
         self._searched.clear()
 
     def settle(self, compared: Linears, kept: Mapping[int, Kept], clock: Clock) -> None:
@@ -394,7 +386,6 @@ class LinearLeaks(LeakEngine[Linears]):
             raise AssertionError("a replayed leak exceeds the proved bound of its row")
 
     def account(self, job: LinearJob, result: Result, clock: Clock) -> None:
-        """See `LeakEngine.account`."""
         if self.book is None or result.verdict == "refuted" or result.upper is None:
             return
         name, labels = result.name, job.labels if result.label is None else (result.label,)
@@ -422,7 +413,6 @@ class LinearLeaks(LeakEngine[Linears]):
     def search(
         self, job: LinearJob, label: int, clock: Clock, floor: float, *, decide: bool
     ) -> EngineResult:
-        """See `LeakEngine.search`."""
         seconds = clock.next()
         if clock.interrupted:
             return self.unsearched_result(job, label, "interrupted")
@@ -447,6 +437,5 @@ class LinearLeaks(LeakEngine[Linears]):
         return result
 
     def unsearched_result(self, job: LinearJob, label: int, detail: str) -> EngineResult:
-        """See `LeakEngine.unsearched_result`."""
         everyone = np.full(job.compared.members, np.inf)
         return SearchResult(label, 0.0, np.inf, None, False, "time", detail, everyone, 0, 0.0)

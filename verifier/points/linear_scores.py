@@ -241,7 +241,6 @@ class LinearScores(Engine[ScoreJob]):
         self.leaks = leaks
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         read = read_scores(statement, self.context.resolver)
         if isinstance(read, ScoreStatement):
             return None
@@ -255,7 +254,6 @@ class LinearScores(Engine[ScoreJob]):
         return read
 
     def load(self, statement: Statement) -> ScoreJob:
-        """See `Engine.load`."""
         asked = read_scores(statement, self.context.resolver)
         if not isinstance(asked, ScoreStatement):
             raise asked
@@ -282,16 +280,13 @@ class LinearScores(Engine[ScoreJob]):
         return ScoreJob(asked, about, place)
 
     def outline(self, job: ScoreJob) -> Outline:
-        """See `Engine.outline`."""
         about = {**job.about.outline(), "searches": "1, over all members"}
         return Outline.of(job.asked.statement, 1, about)
 
     def models(self, job: ScoreJob) -> list[ModelRecord]:
-        """See `Engine.models`."""
         return [job.about.model_record(job.asked.statement.name)]
 
     def decide(self, job: ScoreJob, clock: Clock) -> list[Result]:
-        """See `Engine.decide`."""
         asked, fitted, seconds = job.asked, job.about.fitted, clock.next()
         trace, name = Trace(), asked.statement.name
         search = Search(

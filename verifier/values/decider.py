@@ -218,8 +218,7 @@ def state_of(claim: Decided, near: str) -> State:
 ENGINE = "values"
 """What the results of these claims name as their engine."""
 
-_MANY = 50
-"""Nodes beyond which lets are evaluated in order: a long chain needs no deep recursion."""
+_MANY = 50  # nodes beyond which lets are evaluated in order: a long chain needs no deep recursion
 _AGREE = 1e-3
 
 

@@ -337,7 +337,7 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class ProvedPoints:
+class ProvedPoints(PointsClaim):
     """A claim over points with its proof."""
 
     name: str
@@ -348,18 +348,15 @@ class ProvedPoints:
     tree: ProofTree
 
     def put(self, archive: zipfile.ZipFile, name: str) -> None:
-        """See `PointsClaim`."""
         put_tree(archive, name, self.tree)
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The files it depends on, by kind."""
         families = [each.family.path for each in self.sources if each.family is not None]
         found = {"network": [each.network for each in self.sources], "family": families}
         return {kind: list(dict.fromkeys(each)) for kind, each in found.items() if each}
 
     def part(self, tree: str, folder: Path) -> dict[str, object]:
-        """Return its part of the manifest."""
         return {
             "name": self.name,
             "upper": self.upper,

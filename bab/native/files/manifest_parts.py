@@ -67,8 +67,7 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-_BLOCK = 2**24
-"""Approximate number of bytes processed at once: a family may be larger than memory."""
+_BLOCK = 2**24  # approximate number of bytes processed at once: a family may be larger than memory
 
 
 def network_digest(network: Network) -> str:

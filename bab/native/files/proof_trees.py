@@ -25,8 +25,7 @@ _ROOM = 1e-7
 _ROOM_OF_ERRORS = 3e-7
 """The same for evaluation errors, which depend on the last bits of very small regions."""
 
-_ROOM_OF_SUMS = 2e-6
-"""Margin for the checker's float64, relative to the float32 error over the box."""
+_ROOM_OF_SUMS = 2e-6  # margin for the checker's float64, relative to the float32 error over the box
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -59,7 +59,7 @@ def _foreign(point: importlib.metadata.EntryPoint, device: str, threads: int | N
     return kernel
 
 
-class CpuKernel:
+class CpuKernel(Kernel):
     """Kernel compiled by numba on first use."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
@@ -71,7 +71,6 @@ class CpuKernel:
     def bound(
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:
-        """See `Kernel.bound`."""
         from leaveout.bab.native.kernels.node_bounds import ascend_nodes, form_nodes, tighten_nodes
 
         count, found = len(batch.which), Bounded.initial(batch, room_for(numbers.layout.kinds))

@@ -54,8 +54,7 @@ def _work(calls: queue.SimpleQueue[Callable[[], Any] | None]) -> None:
         del call
 
 
-_WAKE = 0.5
-"""Seconds between a wait's checks for Ctrl-C, which some libraries would block."""
+_WAKE = 0.5  # seconds between a wait's checks for Ctrl-C, which some libraries would block
 
 
 class WorkerLostError(Exception):
@@ -108,11 +107,10 @@ def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
     return [future.result() for future in futures]
 
 
-class InlineExecutor:
+class InlineExecutor(Executor):
     """One worker in this process, whose kernel uses all cores."""
 
     def pool(self, question: Question[Any], options: NativeOptions) -> WorkerPool:
-        """See `Executor.pool`."""
         return _Inline(Worker(question, options))
 
     def close(self) -> None:

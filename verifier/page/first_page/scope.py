@@ -30,10 +30,8 @@ TOPICS = (
 )
 """What statements are about."""
 
-_COLUMNS = 6
-"""Columns whose ranges stand on the first page."""
-_WORDS = 6
-"""Values of a column that are listed there."""
+_COLUMNS = 6  # columns whose ranges stand on the first page
+_WORDS = 6  # values of a column that are listed there
 
 _RIGHT = "Whether the answers given in use are correct, and whether the model is fit for that use."
 _MORE = "For statements about one record: what changes if two or more are left out at once"

@@ -53,7 +53,6 @@ def _chart_description(chart: Chart) -> str:
 
 
 def _reading_notes(chart: Chart) -> list[str]:
-    """Return notes on how to read a chart."""
     said = [
         "Higher and further right is better: the curve shows how much is left after that "
         f"many {chart.unit}."
@@ -126,8 +125,7 @@ _SOONEST = 1e-3
 _LONG = 20.0
 """Ratio of the last moment to the first change above which time is drawn by its logarithm."""
 
-_HIGH = 5.0
-"""How many times the last upper bound is still drawn."""
+_HIGH = 5.0  # how many times the last upper bound is still drawn
 
 
 def bound_charts(page: Page) -> Html | None:
@@ -221,8 +219,7 @@ def _numbers(trace: TraceRecord) -> Html:
     return collapsible("The numbers", table(title, columns, rows))
 
 
-_FEW = 6
-"""Rows that are named."""
+_FEW = 6  # rows that are named
 
 
 def groups(page: Page) -> Html | None:
