@@ -332,8 +332,7 @@ class Polytope:
         self._high[variable] = leaves_high
 
 
-NO_BIT = 10_000
-"""Of 0, which is a multiple of every power of two."""
+NO_BIT = 10_000  # of 0, which is a multiple of every power of two
 _BITS, _LEAST_BIT = 53, -1022
 
 

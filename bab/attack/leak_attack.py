@@ -82,7 +82,6 @@ class Margins:
         strongest = np.array(rivals)[others[:, rivals].argmax(axis=1)]
 
         def make_sloped(value: Floats, slope: Floats) -> Sloped:
-            """Return a value and its slope in the shapes of a model."""
             return Sloped(value.reshape(shape), slope.reshape(points.shape))
 
         return Model(

@@ -112,8 +112,7 @@ def _starts(field: Field[W], points: Points, rng: np.random.Generator) -> Floats
     return field.nearest(points[:, None] + noise * (box.upper - box.lower))
 
 
-SEEN = 256
-"""Points that tell typical sizes."""
+SEEN = 256  # points that tell typical sizes
 
 _STARTS = 1024
 _SCORED = 2.5e9  # products that may be spent to score all lanes once

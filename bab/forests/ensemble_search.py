@@ -427,12 +427,10 @@ class Search:
         assert best is not None
         _, node, halves = best
         if self.trail is not None:
-            halves = self._keep(box, node, halves, mark)
+            halves = self._keep(box, node, mark)
         return [each for each in halves if each is not None]
 
-    def _keep(
-        self, box: _Box, node: int, halves: list[_Box | None], mark: int | None
-    ) -> list[_Box | None]:
+    def _keep(self, box: _Box, node: int, mark: int | None) -> list[_Box | None]:
         """Keep the chosen halves alone in the trail."""
         assert self.trail is not None
         for rows in (self.trail.parent, self.trail.side, self.trail.node, self.trail.column):

@@ -155,7 +155,6 @@ class _Attempt:
     def finish(
         self, state: State, upper: float, point: Floats | None = None, *, detail: str = ""
     ) -> Bounded:
-        """Return the outcome."""
         return Bounded(
             replace(self.task, upper=upper, state=state, detail=detail), point, self.solved
         )
@@ -401,7 +400,6 @@ class _Search:
         return self._result()
 
     def _is_done(self) -> bool:
-        """Return whether the search is over."""
         over = self.contradicted or self.deadline.over
         return over or self._is_refuted() or self._is_closed()
 

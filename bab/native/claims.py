@@ -65,8 +65,7 @@ class Propagation:
         return value + 1e-12 * (abs(value) + error)
 
 
-STEPS = 40
-"""Steps of the dual ascent at a node, when the largest value is sought."""
+STEPS = 40  # steps of the dual ascent at a node, when the largest value is sought
 
 _FEW_STEPS = 10  # the same when a node only has to be dropped: then visiting more nodes proves more
 

@@ -201,8 +201,7 @@ _SHARE = 1e-6
 
 _UNDERFLOW = 1e-30  # ... and this constant: the two count underflow in different places
 
-SMALL_REGION = 0.02
-"""Widest input of a region that float32 evaluation may keep open."""
+SMALL_REGION = 0.02  # widest input of a region that float32 evaluation may keep open
 
 _MATTERS = 8.0
 """Errors are recomputed if they exceed one part in this many of a node's open part ..."""

@@ -450,7 +450,6 @@ class NativeSearch(Generic[W]):
             self.deadline.check()
 
     def _make_coordinator(self) -> Coordinator:
-        """Return a coordinator with a new pool."""
         return Coordinator(
             pool=self.executor.pool(self.question, self.options),
             members=self.question.members,

@@ -248,12 +248,10 @@ class _Known:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the bounds agree."""
         return self._upper <= self._lost
 
     @property
     def bounds(self) -> CollectiveBounds:
-        """The known bounds."""
         choices = np.array(self._choices, np.int64)
         lost = tuple(self._stake.lost_points(choices).tolist())
         units = np.repeat(self._stake.group[choices], self._stake.cost[choices])
@@ -265,7 +263,6 @@ class _Known:
         )  # fmt: skip
 
     def search(self, deadline: Deadline) -> None:
-        """Search all attacks."""
         found = search(self._stake, deadline)
         self._choices, self._lost, self._upper = found.choices, found.lost, found.upper
         if self.is_exact:

@@ -288,11 +288,9 @@ class _Log:
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
         return len(self._rows)
 
     def forget(self, nodes: int) -> None:
-        """Keep only the first nodes."""
         del self._rows[nodes:]
 
     def add(self, hint: Hint | None) -> None:
@@ -315,7 +313,6 @@ class _Log:
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The log so far."""
         names = {name for row in self._rows for name in row}
         return {
             name: np.concatenate([row[name] for row in self._rows if name in row])

@@ -162,7 +162,6 @@ def gradient_norm(model: LinearModel) -> float:
 
 
 def _flatten(estimator: Any) -> tuple[list[Any], Any]:
-    """Return the steps before an estimator, and the estimator."""
     steps: list[Any] = []
     while type(estimator).__name__ == "Pipeline":
         steps += [each for _, each in estimator.steps[:-1]]
@@ -189,7 +188,6 @@ class _Fit:
 
 
 def _read(last: Any, y: Any, sample_weight: Any, rows: int) -> _Fit:
-    """Read a fitted estimator."""
     name = type(last).__name__
     if not type(last).__module__.startswith("sklearn.") or name not in _LOSSES:
         raise LinearError(f"a fitted {name} is not supported; expected {_ESTIMATORS}")

@@ -276,7 +276,6 @@ class Stage:
 
 
 def _apply(stage: Stage, step: Any) -> Stage:
-    """Return what a fitted step makes of values."""
     if step is None or step == "passthrough":
         return stage
     kind = type(step).__name__

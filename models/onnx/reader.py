@@ -250,8 +250,7 @@ def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
         )
 
 
-SEVERAL = {"Split"}
-"""Operators with more than one output that is read."""
+SEVERAL = {"Split"}  # operators with more than one output that is read
 
 
 def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) -> Graph:

@@ -17,8 +17,7 @@ from leaveout.models.onnx.rewrites import Last
 from leaveout.models.onnx.use import DOMAINS, OPSETS
 from leaveout.models.onnx.values import read_parameters
 
-MOST_AXES = 8
-"""Most axes of a tensor."""
+MOST_AXES = 8  # most axes of a tensor
 
 _COPIES = {"Cast", "Identity"}
 _SHAPES = {*_COPIES, "Flatten", "Reshape", "Squeeze", "Unsqueeze"}

@@ -64,8 +64,7 @@ OTHER = "(other)"
 GAP = "nan"
 """What is read for a missing number that stays missing."""
 
-INDICATED = ("no", "yes")
-"""Whether a number is missing, in words."""
+INDICATED = ("no", "yes")  # whether a number is missing, in words
 
 
 def indicator_name(column: str) -> str:
@@ -326,8 +325,7 @@ def _numbers(
     return values
 
 
-MOST_WHOLE = 1_000_000
-"""Most whole numbers of a column that are listed individually."""
+MOST_WHOLE = 1_000_000  # most whole numbers of a column that are listed individually
 _FARTHEST = 2**50  # largest of these in absolute value
 _ENOUGH = 17  # digits that distinguish all float64 numbers
 _PLAIN = (1e-6, 1e16)  # range of absolute values that are written without an exponent

@@ -323,7 +323,6 @@ class _Orders:
         self._unlike: list[str] = []
 
     def work(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Event]]:
-        """See `Pool.work`."""
         waiting, numbers = iter(orders), itertools.count()
         self._driver.serve(self._role)
         self._give(waiting, numbers)

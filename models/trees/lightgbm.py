@@ -26,8 +26,7 @@ from leaveout.models.trees.assemble import (
     whole,
 )
 
-START = b"tree\n"
-"""How a file begins."""
+START = b"tree\n"  # how a file begins
 
 _ZERO = float(np.float32(1e-35))  # LightGBM takes numbers of at most this magnitude for zero
 _BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))

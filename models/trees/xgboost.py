@@ -313,7 +313,6 @@ class _Ubj:
         self._at = 0
 
     def read(self) -> Any:
-        """Return the only value of the file."""
         found = self._value(self._take(1), 0)
         expect(self._at == len(self._data), f"bytes follow the model at {self._at}")
         return found

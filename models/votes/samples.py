@@ -38,8 +38,7 @@ def file_name(path: Path | str) -> str:
     return path_text(Path(path).name)
 
 
-NO_LABEL = -1
-"""The label index of a row whose label is unknown."""
+NO_LABEL = -1  # the label index of a row whose label is unknown
 
 _FEW_LABELS = 50
 _ROWS_A_LABEL = 5  # least rows per label, if there are more than a few labels

@@ -14,8 +14,7 @@ from leaveout.specs.text.expressions import Node, Text
 from leaveout.specs.text.parse import parse, read, with_text
 from leaveout.specs.text.tree import Include, Spec, Statement
 
-SUFFIX = ".spec"
-"""Suffix of included files."""
+SUFFIX = ".spec"  # suffix of included files
 MOST = 100
 """Most files that one specification can include."""
 

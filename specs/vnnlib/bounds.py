@@ -21,8 +21,7 @@ Key: TypeAlias = tuple[Place, bool]
 Found: TypeAlias = MutableMapping[Key, tuple[Fraction, Atom]]
 """The tightest known bounds, and the inequality behind each."""
 
-MOST_STEPS = 300_000
-"""Most terms visited before propagation stops."""
+MOST_STEPS = 300_000  # most terms visited before propagation stops
 _MOST_UPDATES = 8
 """Updates of one bound: relations such as ``x <= y / 2`` and ``y <= x`` tighten without end."""
 _MOST_BITS = 256  # most bits of a bound that is kept exactly

@@ -15,8 +15,7 @@ import numpy as np
 from leaveout.specs.text.errors import Position, Slip, nearest
 from leaveout.specs.vnnlib.text import Bracketed, Lines, Tree, Word
 
-LONGEST_NUMBER = 2000
-"""Most characters of a number: the longest float64 in full has about 1,100."""
+LONGEST_NUMBER = 2000  # most characters of a number: the longest float64 in full has about 1,100
 LARGEST_EXPONENT = 400
 _BITS = 20_000
 _LARGEST32 = float(np.finfo(np.float32).max)

@@ -51,7 +51,6 @@ def blob(value: object, name: str, size: int) -> bytes:
 
 
 def _short_text(value: object) -> str:
-    """Return a value as text, cut if long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
 

@@ -274,7 +274,6 @@ class Duplicated:
 
 
 def _holding_probability(inclusion: float, copies: int) -> float:
-    """Return the probability that a shard contains a copy."""
     return float(-np.expm1(copies * np.log1p(-inclusion))) if inclusion < 1 else 1.0
 
 

@@ -206,7 +206,6 @@ def _box(box: BoxRecord) -> str:
 
 
 def _count_features(box: BoxRecord) -> str:
-    """Return the number of features of a box in words."""
     return f"{len(box.lower)} feature{'s' * (len(box.lower) != 1)}"
 
 

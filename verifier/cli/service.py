@@ -223,7 +223,6 @@ def _table(plan: Plan) -> list[list[str]]:
 
 
 def _plan_text(plan: Plan, learner: str, notes: list[str]) -> str:
-    """Return the plan in words and as a table."""
     claim = plan.claim
     facts = [
         ("rows", f"{plan.rows:,} to train on, {plan.points:,} held out"),

@@ -161,8 +161,7 @@ class StatementCheck(ABC, Generic[J]):
         """Whether each label has a separate result."""
         return isinstance(self.statement, Find) and self.statement.per_label
 
-    refutes_finds: ClassVar[bool] = False
-    """Whether a find may have no value at all."""
+    refutes_finds: ClassVar[bool] = False  # whether a find may have no value at all
 
     def other_results(self, results: Sequence[Result]) -> str:
         """Return how results differ from the statement; empty if they do not."""
@@ -542,7 +541,6 @@ def _normal_form(
     """Return a statement with files named by digest and calls unnumbered."""
 
     def normalize(node: Any) -> Any:
-        """Return a node in normal form."""
         if isinstance(node, dict):
             if node.get("type") == "file":
                 return {"type": "file", "sha256": files[node["file"]].sha256}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from leaveout.files import RESULTS, open_file
+from leaveout.files import RESULTS, open_file, sha256_of
 from leaveout.kernel.claims.check import Checked, Progress
 from leaveout.verifier.certify.check import check
 from leaveout.verifier.evidence.asked import resolve_statements
@@ -33,7 +33,6 @@ from leaveout.verifier.evidence.statement import (
     read_report,
     subjects_of,
 )
-from leaveout.verifier.provenance import sha256_of
 from leaveout.verifier.report import Report
 
 if TYPE_CHECKING:
@@ -157,7 +156,6 @@ def _statement(envelope: Envelope) -> Statement:
 
 
 def _check_against_results(statement: Statement, report: Report, attestation: Path) -> None:
-    """Check an attestation against the results; report the first difference."""
     said = statement.predicate
     _same_files(statement, report, attestation)
     expected = predicate_of(report, said.without_digest)
@@ -219,7 +217,6 @@ def _one(
 
 
 def _check_digest(subject: Subject, path: Path) -> None:
-    """Raise if a file does not have its digest."""
     try:
         digest = sha256_of(path)
     except FileNotFoundError:

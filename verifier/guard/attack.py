@@ -30,8 +30,7 @@ from leaveout.verifier.guard.hinges import read_inputs
 from leaveout.verifier.guard.reference_models import STRANGER, UNCLEAR, References
 from leaveout.verifier.guard.subject import OnProgress
 
-LEAST_ROWS = 10
-"""Of members, and of strangers where there are some, for anything to be measured."""
+LEAST_ROWS = 10  # of members, and of strangers where there are some, for anything to be measured
 
 _MOST_RISKS = 10
 

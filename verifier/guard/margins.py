@@ -147,8 +147,7 @@ def _coordinates(
 
 Ints = NDArray[np.int64]
 
-LEVELS = 8
-"""Multipliers that are tried to bound what changes of phase may cost; see `slopes`."""
+LEVELS = 8  # multipliers that are tried to bound what changes of phase may cost; see `slopes`
 
 _FINE = 2.0**-10  # the change at which what a table's slope is off by costs least
 
@@ -572,7 +571,6 @@ class MarginBounds:
     def _margin_slopes(
         self, before: Floats, after: Floats, label: int, rival: int
     ) -> tuple[Floats, Floats, Floats]:
-        """Return the slopes, lengths and phases of a margin."""
         packed, layers = self._packed, len(self._reach)
         pull, lengths = np.empty(packed.values), np.empty((layers, 2))
         phases = np.empty((layers, LEVELS, 2))

@@ -198,7 +198,6 @@ def _by(numbers: Integers) -> Iterator[Integers]:
 
 
 def _both(scores: Floats, center: float) -> Floats:
-    """Return two labels' scores where there is one."""
     if scores.shape[-1] > 1:
         return scores
     return np.concatenate([np.zeros_like(scores), scores - center], axis=-1)

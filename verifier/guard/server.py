@@ -35,8 +35,7 @@ _HEAD = 10.0
 """Seconds in which the head of a request must have come, once there is a part of it; and in which
 the rest of a body must have come that was refused."""
 
-MOST_CONNECTIONS = 4096
-"""Of one process; further ones are closed."""
+MOST_CONNECTIONS = 4096  # of one process; further ones are closed
 
 _END = re.compile(rb"\r?\n\r?\n")
 _LINE = re.compile(rb"\r?\n")

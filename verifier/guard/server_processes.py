@@ -179,7 +179,6 @@ class Children:
             self._on_ready()
 
     def _handle_signal(self, number: int) -> None:
-        """Pass a signal on to the children."""
         if number == signal.SIGCHLD:
             return
         if self._kill_at is None:
@@ -268,8 +267,7 @@ def _exit_text(status: int) -> str:
     return f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
 
 
-SLOTS = 8192
-"""Askers whose allowances are known at once."""
+SLOTS = 8192  # askers whose allowances are known at once
 
 BUCKET = np.dtype([("who", np.uint64), ("left", np.float64), ("at", np.float64)])
 """Of one asker: a digest of the name, 0 for none; rows left; when that was, on the steady clock."""

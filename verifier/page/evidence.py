@@ -423,7 +423,6 @@ def audit_arms(found: Sequence[Facts]) -> Html | None:
 
 
 def _with_sentence(text: str, shown: Html) -> Html:
-    """Return a table below a sentence."""
     return join_children(tag("p", f"{text}."), shown)
 
 

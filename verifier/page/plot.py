@@ -13,8 +13,7 @@ from leaveout.verifier.page.markup import Child, Html, join_children, tag
 
 Point = tuple[float, float]
 
-SIZE = (440, 240)
-"""Width and height of a chart that is shown beside others."""
+SIZE = (440, 240)  # width and height of a chart that is shown beside others
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 10, 14, 28, 40
 _CHARACTER = 8  # width of a digit beside the axis, as wide as narrow pages show it

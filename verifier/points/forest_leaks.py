@@ -28,10 +28,12 @@ from leaveout.models.quality import Quality
 from leaveout.specs import Call
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
+    NO_LEAK,
     Compared,
     LeakEngine,
     LeakJob,
     Trace,
+    claimed_bound,
     column_records,
 )
 from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement
@@ -141,9 +143,6 @@ class ForestBook:
         return {"questions": questions, "results": results}
 
 
-NO_LEAK = -1e-9
-"""What is claimed where there is no leak at all: no confidence is below 0."""
-
 _EVERYTHING = 1.0  # no confidence of a forest is greater
 
 
@@ -230,13 +229,7 @@ class Forests(Compared):
         ensemble, names = exact_forest(self.deletions.forest).ensemble(), self.names
         digests = (forest_digest(ensemble),) * 2
         return self._row_record(
-            statements,
-            kept,
-            ensemble.unit_names,
-            0,
-            names.row_id,
-            digests,
-            names.labels,
+            statements, kept, ensemble.unit_names, 0, names.row_id, digests, names.labels,
             names.group,
         )  # fmt: skip
 
@@ -340,12 +333,6 @@ class ForestLeaks(LeakEngine[Forests]):
     def prepare(self, job: ForestJob, clock: Clock) -> None:
         self._searched.clear()
 
-    def settle(self, compared: Forests, kept: Mapping[int, Kept], clock: Clock) -> None:
-        """See `LeakEngine.settle`: searches bound each row as well as they can."""
-        if any(each.has_contradiction for each in kept.values()):
-            # Where a bound is wrong nothing is to be concluded.
-            raise AssertionError("a replayed leak exceeds the proved bound of its row")
-
     def account(self, job: ForestJob, result: Result, clock: Clock) -> None:
         if result.upper is not None and result.upper >= _EVERYTHING:
             self.note(f"a bound of 1 or more says nothing: {NO_CONFIDENCE}")
@@ -366,11 +353,8 @@ class ForestLeaks(LeakEngine[Forests]):
             certificate.without(name, "not all labels were searched; raise the time limit")
             return
         question = job.compared.question(labels[0], NEVER, lambda _: None)
-        claimed = max(NO_LEAK, *(each.upper + margin_of(question) for each in found))
-        if result.kind == "guarantee" and result.verdict == "proved":
-            # Beyond what is asked nothing needs to be proved.
-            asked = job.statement.threshold
-            claimed = NO_LEAK if asked is None else max(asked, NO_LEAK)
+        most = max(NO_LEAK, *(each.upper + margin_of(question) for each in found))
+        claimed = claimed_bound(job, result, most)
         try:
             for label in labels:
                 self._book.add(name, label, claimed, question, job.compared)

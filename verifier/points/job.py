@@ -140,7 +140,6 @@ class _OfFamily:
         return _Member(standing, Source(Path(source), self.source))
 
     def member(self, index: int) -> _Member:
-        """Return a member by its position."""
         network = self.network
         taken = {key: value[0] for key, value in self.family.take([index]).items()}
         name, model = f"member {index} of {network.source}", with_parameters(network.model, taken)
@@ -157,7 +156,6 @@ class _OfTrees:
     path: Path
 
     def member(self, index: int) -> TreeModel:
-        """Return a member by its position."""
         whole, count = self.whole, len(self.family)
         return TreeModel(whole.path, whole.whole, self.path, index, count, self._takes)
 

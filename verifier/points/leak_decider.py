@@ -39,6 +39,7 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Engine, Outline, Statement, count_searches, kind_of
 from leaveout.verifier.time_sharing import Clock, in_turn
 
+NO_LEAK = -1e-9  # what is claimed where there is no leak at all: no confidence is below 0
 _UNCONDITIONAL = -1e-9  # floor of a statement without a premise: even a confidence of 0 counts
 
 
@@ -177,6 +178,14 @@ def floor_of(statement: IdpStatement) -> float:
     return _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
 
 
+def claimed_bound(job: LeakJob[Any], result: Result, upper: float) -> float:
+    """Return the bound to certify: beyond what is asked nothing needs to be proved."""
+    if result.kind != "guarantee" or result.verdict != "proved":
+        return upper
+    asked = job.statement.threshold
+    return NO_LEAK if asked is None else max(asked, NO_LEAK)
+
+
 class LeakEngine(Engine[LeakJob[C]], Generic[C]):
     """Decides label by label and turns bounds into verdicts."""
 
@@ -210,9 +219,13 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
     def unsearched_result(self, job: LeakJob[C], label: int, detail: str) -> EngineResult:
         """Return what is known of a label without a search."""
 
-    @abstractmethod
     def settle(self, compared: C, kept: Mapping[int, Kept], clock: Clock) -> None:
-        """Improve what is known of single members, before it is told by row."""
+        """Improve what is known of single members before it is told by row, where searches do not.
+
+        Raises AssertionError where a bound is wrong, as then nothing is to be concluded.
+        """
+        if any(each.has_contradiction for each in kept.values()):
+            raise AssertionError("a replayed leak exceeds the proved bound of its row")
 
     @abstractmethod
     def prepare(self, job: LeakJob[C], clock: Clock) -> None:

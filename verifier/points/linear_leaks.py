@@ -31,6 +31,7 @@ from leaveout.verifier.points.leak_decider import (
     LeakEngine,
     LeakJob,
     Trace,
+    claimed_bound,
     column_records,
 )
 from leaveout.verifier.points.leak_statements import LINEARS, IdpStatement
@@ -42,9 +43,6 @@ from leaveout.verifier.records import ByRowRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Subject
 from leaveout.verifier.time_sharing import Clock
-
-NO_LEAK = -1e-9
-"""What is claimed where there is no leak at all: no confidence is below 0."""
 
 
 def load_names(path: Path, model: LinearModel) -> TableNames:
@@ -83,21 +81,8 @@ class Fitted:
         self.take(refine(self.family, np.array([unit])))
         return self.family
 
-    def records(self, pair: bool = False) -> dict[str, Any]:
-        """Return what a `ModelRecord` says, apart from its statements."""
-        columns, names = self.names.columns, self.names
-        return {
-            "model": "linear",
-            "file": str(self.file),
-            "family": "",
-            "members": len(self.model.unit_names),
-            "rows": len(self.model.unit_names),
-            "labels": names.labels,
-            "columns": () if columns is None else column_records(columns.encoding, columns.units),
-            "quality": self._quality(),
-        }
-
-    def _quality(self) -> Quality | None:
+    def quality(self) -> Quality | None:
+        """Return how well it answers its own rows; None if it has no labels."""
         if not self.model.labels:
             return None
         answers = self.model.answers(self.model.X)
@@ -151,21 +136,26 @@ class Linears(Compared):
 
     def model_record(self, statement: str) -> ModelRecord:
         """See `Compared.model_record`: its family has no file."""
-        return ModelRecord(**self.fitted.records(), statements=(statement,))
+        columns, names = self.fitted.names.columns, self.fitted.names
+        return ModelRecord(
+            model="linear",
+            file=str(self.fitted.file),
+            family="",
+            statements=(statement,),
+            members=self.members,
+            rows=self.members,
+            labels=names.labels,
+            columns=() if columns is None else column_records(columns.encoding, columns.units),
+            quality=self.fitted.quality(),
+        )
 
     def row_record(self, statements: tuple[str, ...], kept: Mapping[int, Kept]) -> ByRowRecord:
         """See `Compared.row_record`: each row has a member."""
         model, names = self.fitted.model, self.fitted.names
+        digests = (model.digest,) * 2
         return self._row_record(
-            statements,
-            kept,
-            model.unit_names,
-            0,
-            names.row_id,
-            (model.digest,) * 2,
-            names.labels,
-            names.group,
-        )  # fmt: skip
+            statements, kept, model.unit_names, 0, names.row_id, digests, names.labels, names.group
+        )
 
     def replay(self, x: NDArray[Any], member: int, label: int) -> Witness | None:
         """See `Compared.replay`: a member certainly answers otherwise."""
@@ -380,11 +370,6 @@ class LinearLeaks(LeakEngine[Linears]):
     def prepare(self, job: LinearJob, clock: Clock) -> None:
         self._searched.clear()
 
-    def settle(self, compared: Linears, kept: Mapping[int, Kept], clock: Clock) -> None:
-        """See `LeakEngine.settle`: searches bound each row as well as they can."""
-        if any(each.has_contradiction for each in kept.values()):
-            raise AssertionError("a replayed leak exceeds the proved bound of its row")
-
     def account(self, job: LinearJob, result: Result, clock: Clock) -> None:
         if self.book is None or result.verdict == "refuted" or result.upper is None:
             return
@@ -394,12 +379,8 @@ class LinearLeaks(LeakEngine[Linears]):
             return
         for label in labels:
             found, search = self._searched[label]
-            claimed = found.upper
-            if result.kind == "guarantee" and result.verdict == "proved":
-                # Beyond what is asked nothing needs to be proved.
-                asked = job.statement.threshold
-                claimed = NO_LEAK if asked is None else max(asked, NO_LEAK)
             said = {"kind": "leaks", "label": label, "sign": 1, "level": 0.0}
+            claimed = claimed_bound(job, result, found.upper)
             self.book.add(name, job.compared, said, search, claimed)
         self.book.target.linear(self.book)
 

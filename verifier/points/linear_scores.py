@@ -15,7 +15,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.models.linear.family import centre
 from leaveout.specs import Binder, Call, Compare, Expression, Find, ForAll, Guarantee, Implies, Name
 from leaveout.specs.types import INPUTS, LINEARS
-from leaveout.verifier.points.leak_decider import Trace, finite
+from leaveout.verifier.points.leak_decider import finite
 from leaveout.verifier.points.leak_statements import MIRROR, OtherShapeError, names_model
 from leaveout.verifier.points.linear_leaks import LinearLeaks, Linears
 from leaveout.verifier.points.sentences import box_record, row_name
@@ -288,7 +288,7 @@ class LinearScores(Engine[ScoreJob]):
 
     def decide(self, job: ScoreJob, clock: Clock) -> list[Result]:
         asked, fitted, seconds = job.asked, job.about.fitted, clock.next()
-        trace, name = Trace(), asked.statement.name
+        name = asked.statement.name
         search = Search(
             fitted.family, job.about.box, job.goals, job.floor, self.context.options.gap,
             Deadline.after(0.0 if clock.interrupted else seconds),
@@ -297,7 +297,7 @@ class LinearScores(Engine[ScoreJob]):
         fitted.take(search.family)
         found = search.result()
         clock.interrupted = clock.interrupted or found.interrupted
-        result = self._result(job, found, trace)
+        result = self._result(job, found)
         book = self.leaks.book
         if book is not None and result.verdict != "refuted":
             proved = asked.bound is not None and result.verdict == "proved"
@@ -310,7 +310,7 @@ class LinearScores(Engine[ScoreJob]):
                 book.target.without(name, "no finite bound was proved; raise the time limit")
         return [result]
 
-    def _result(self, job: ScoreJob, found: SearchResult[Found], trace: Trace) -> Result:
+    def _result(self, job: ScoreJob, found: SearchResult[Found]) -> Result:
         asked, floor = job.asked, job.floor
         lower, upper = found.lower, found.upper
         refuted = floor is not None and lower > floor

@@ -80,8 +80,7 @@ def unit_of(facts: DataFacts | None, column: str) -> str:
     return facts.units.get(column, "") if facts is not None else ""
 
 
-SHOWN = 12
-"""Features of a sentence."""
+SHOWN = 12  # features of a sentence
 
 _REASONS = 3
 _ROWS = 12  # of a group that are listed

@@ -482,7 +482,6 @@ class _Features(Named):
 
     @classmethod
     def find(cls, asked: Asked, points: Mapping[str, tuple[float, ...]]) -> _Features:
-        """Return what decides at points."""
         wholes = [each.model.whole for each in asked.trees]
         labels = wholes[0].labels if len({each.labels for each in wholes}) == 1 else ()
         ensembles = [each.model.ensemble for each in asked.trees]

@@ -126,7 +126,6 @@ def _check_against(
     changed: dict[int, dict[int, int]],
     bounds: _Bounds,
 ) -> None:
-    """Raise if a point contradicts a record."""
     for row, at in _left_out(record):
         for point in changed[row]:
             of = bounds.of.get(int(asked.labels[point]))

@@ -104,7 +104,7 @@ def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float,
     ]
     most = max(found, default=-math.inf)
     most = max(most, upper + _ROOM * (float(room.scale.min()) + abs(upper)))
-    return most, _tree(*_shortest(nodes, leaves, most, room, case), most, case)
+    return most, _tree(*_shortest(nodes, leaves, most, room, case), most)
 
 
 def _shortest(
@@ -149,7 +149,7 @@ def _target(record: Record, upper: float) -> float:
     return min(record.target + _ROOM_OF_ERRORS * float(record.errors.max(initial=0.0)), upper)
 
 
-def _tree(kept: list[Record], leaves: list[bool], upper: float, case: dict[int, int]) -> ProofTree:
+def _tree(kept: list[Record], leaves: list[bool], upper: float) -> ProofTree:
     """Return the arrays of a tree, except what a reader can derive."""
     row = {record.ident: i for i, record in enumerate(kept)}
     proofs: list[Proof] = []

@@ -195,7 +195,6 @@ class _Actors:
             thread.close()
 
     def _start_actor(self, setup: Setup) -> Any:
-        """Return a new actor for a worker's setup."""
         # If the cluster has fewer cores than workers by now, workers share them.
         total = int(self._ray.cluster_resources().get("CPU", 0))
         cpus = 1 if total >= len(self._setups) else 0

@@ -40,7 +40,6 @@ def _figure(chart: Chart) -> Html:
 
 
 def _chart_description(chart: Chart) -> str:
-    """Return the text alternative of a chart."""
     count = len(chart.series)
     names = ", ".join(each.label for each in chart.series)
     ends = "; ".join(
@@ -181,7 +180,6 @@ def _end(trace: TraceRecord) -> str:
 
 
 def _axes(trace: TraceRecord) -> tuple[Axis, Axis]:
-    """Return axes of time and of bounds."""
     first, last = max(trace.seconds[1], _SOONEST), trace.seconds[-1]
     if last / first > _LONG:
         x = logarithmic(first, last, "seconds")
@@ -281,7 +279,6 @@ def _tree(name: Html, tree: GroupsRecord) -> Html:
         parts.setdefault(tree.groups[at].parent, []).append(at)
 
     def item(at: int) -> Html:
-        """Return the list item of a group and its parts."""
         group = tree.groups[at]
         inner = [item(part) for part in parts.get(at, [])]
         return tag(
