@@ -35,7 +35,6 @@ class Others(Protocol):
 
     def chunks(self, indices: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Stack]]:
         """Iterate over some networks, a few at a time, with their indices and stack."""
-        ...
 
 
 Rows = NDArray[np.int64]

@@ -60,7 +60,6 @@ class Problem(Protocol):
 
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
         """Return the goals and limits near points, shape (m, p, d); see `evaluate`."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -330,8 +330,7 @@ class Explorer:
             return result
         batch, groups = batch_of(chosen, target, target)
         own = self.space.sets(groups)
-        bare = replace(
-            own,
+        bare = own._replace(
             radius=np.zeros_like(own.radius),
             slack=np.zeros_like(own.slack),
             exact=np.ones_like(own.exact),

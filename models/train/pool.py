@@ -154,7 +154,6 @@ class Pool(Protocol):
 
     def work(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Event]]:
         """Yield the events of all orders as they come."""
-        ...
 
 
 OpenPool = Callable[[int], AbstractContextManager[Pool]]

@@ -57,16 +57,13 @@ class Attack(Protocol):
     @property
     def events(self) -> tuple[str, ...]:
         """The events to look for in models."""
-        ...
 
     @property
     def retrained_at_most(self) -> tuple[float, ...]:
         """Proved bounds of each event's probability after any retraining; 1 if there is none."""
-        ...
 
     def replay(self, seed: int, number: int) -> Trial:
         """Run one trial, deterministically."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -87,9 +87,8 @@ def _summary(records: Sequence[RowRecord]) -> Iterator[str]:
         change = "changes" if harmless == 1 else "change"
         yield f"{count_noun(harmless, unit)} {change} no answer with a confidence above 0"
     if missing:
-        yield (
-            f"{count_noun(missing, unit)} not retrained: nothing is proved about {_them(missing)}"
-        )
+        them = "it" if missing == 1 else "them"
+        yield f"{count_noun(missing, unit)} not retrained: nothing is proved about {them}"
     yield from _of_points(left_out)
 
 
@@ -106,10 +105,6 @@ def _of_points(records: Sequence[RowRecord]) -> Iterator[str]:
         f"{count_noun(len(changing), unit)} {'changes' if len(changing) == 1 else 'change'} at "
         "least one. not ruled out: how many the bounds alone would leave open"
     )
-
-
-def _them(count: int) -> str:
-    return "it" if count == 1 else "them"
 
 
 def _details(record: RowRecord, input_words: InputWords) -> Iterator[str]:

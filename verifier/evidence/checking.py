@@ -100,6 +100,7 @@ def check_evidence(
     places = Places(path.parent, report.folder, near)
     digests = _check_digests(statement, beside, places)
     found = [(each.annotations.kind, path) for each, path in digests]
+    others = [path for kind, path in found if kind not in ("family", *_NETWORKS)]
     certificate = _one(statement, "certificate", attestation, needed=False)
     checked: list[Checked] = []
     # The questions are checked before the proof, which may take long.
@@ -109,7 +110,7 @@ def check_evidence(
                 beside.find(certificate.name),
                 network=_several(found, _NETWORKS, network),
                 family=_several(found, ("family", *_NETWORKS), family),
-                files=[*places.roots, *files, *_others(found)],
+                files=[*places.roots, *files, *others],
                 exact=exact,
                 progress=progress,
             )
@@ -254,7 +255,3 @@ def _several(
     paths = [path for kind, path in found if kind in kinds]
     paths += [path.parent for kind, path in found if kind == "member" and "family" in kinds]
     return [*given, *dict.fromkeys(paths)]
-
-
-def _others(found: Sequence[tuple[str, Path]]) -> list[Path]:
-    return [path for kind, path in found if kind not in ("family", *_NETWORKS)]

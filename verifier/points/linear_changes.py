@@ -31,7 +31,7 @@ from leaveout.verifier.points.leak_decider import finite, floor_of
 from leaveout.verifier.points.leak_statements import LINEARS, IdpStatement, recognise
 from leaveout.verifier.points.linear_leaks import LinearLeaks, Linears
 from leaveout.verifier.points.linear_scores import ScoreStatement, read_scores
-from leaveout.verifier.points.sentences import box_record, label_phrase, row_name
+from leaveout.verifier.points.sentences import box_record, join_some, label_phrase, row_name
 from leaveout.verifier.records import ExampleRecord, ModelRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Engine, Outline, Statement, Subject, kind_of
@@ -300,8 +300,7 @@ class LinearChanges(Engine[ChangeJob]):
     def _example(self, job: ChangeJob, found: _Witness) -> ExampleRecord:
         names, model = job.about.fitted.names, job.about.fitted.model
         rows = model.unit_names[found.units].tolist()
-        told = ", ".join(row_name(row, names.row_id(row), names.group) for row in rows[:_SHOWN])
-        more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+        told = join_some([row_name(row, names.row_id(row), names.group) for row in rows], _SHOWN)
         how = "without" if job.change.kind == "leave_out" else "with flipped labels of"
         answer = int(np.argmax(found.theirs))
         before, after = (label_phrase(k, names.label_name(k)) for k in (found.label, answer))
@@ -310,7 +309,7 @@ class LinearChanges(Engine[ChangeJob]):
             points={"x": tuple(found.x.tolist())},
             scores={"L(x)": tuple(found.scores.tolist()), "M(x)": tuple(found.theirs.tolist())},
             labels={"L(x)": found.label, "M(x)": answer},
-            words=f"{how} {told}{more} the answer at x flips from {before} to {after}, confidence "
+            words=f"{how} {told} the answer at x flips from {before} to {after}, confidence "
             f"{found.value:.4g}, where x is {names.point(found.x)}",
             features=features, label_names=names.labels, facts={"rows": tuple(rows)},
         )  # fmt: skip
