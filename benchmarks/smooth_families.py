@@ -36,6 +36,24 @@ def iris(folder: Path) -> Path:
     return path
 
 
+def shown(folder: Path) -> list[float]:
+    """Return by label the largest confidence at a random point where some member errs."""
+    network = load_network(folder / "full.onnx")
+    family = load_family(folder / "family.npz", network)
+    points = np.random.default_rng(0).random((POINTS, network.inputs)).astype(np.float32)
+    scores = network.runner().scores(points)
+    labels, ordered = scores.argmax(1), np.sort(scores, 1)
+    found = [0.0] * network.labels
+    for member in range(len(family.removed)):
+        own = {name: value[0] for name, value in family.take([member]).items()}
+        moved = network.runner(own).scores(points).argmax(1) != labels
+        for label in range(network.labels):
+            some = moved & (labels == label)
+            margins = ordered[some, -1] - ordered[some, -2]
+            found[label] = max(found[label], float(margins.max(initial=0)))
+    return found
+
+
 def measure(given: argparse.Namespace, table: Path, kind: str, folder: Path) -> None:
     """Train, bound and print."""
     recipe = Recipe(
@@ -44,19 +62,7 @@ def measure(given: argparse.Namespace, table: Path, kind: str, folder: Path) -> 
     began = time.perf_counter()
     report = run(table, folder, recipe=recipe, members=given.members)
     trained = time.perf_counter() - began
-    network = load_network(folder / "full.onnx")
-    family = load_family(folder / "family.npz", network)
-    points = np.random.default_rng(0).random((POINTS, network.inputs)).astype(np.float32)
-    scores = network.runner().scores(points)
-    labels, ordered = scores.argmax(1), np.sort(scores, 1)
-    shown = np.zeros(network.labels)
-    for member in range(len(family.removed)):
-        own = {name: value[0] for name, value in family.take([member]).items()}
-        moved = network.runner(own).scores(points).argmax(1) != labels
-        for label in range(network.labels):
-            some = moved & (labels == label)
-            margins = ordered[some, -1] - ordered[some, -2]
-            shown[label] = max(shown[label], margins.max(initial=0))
+    found_at = shown(folder)
     certificate = folder / "c.cert" if given.check else None
     began = time.process_time()
     found = leaveout.verify(
@@ -71,10 +77,10 @@ def measure(given: argparse.Namespace, table: Path, kind: str, folder: Path) -> 
         print(
             f"{kind:8} label {label}: {result.lower:.4f} to {result.upper:.4f}, "
             f"ratio {result.upper / result.lower if result.lower else np.inf:.3f}, "
-            f"shown {shown[label]:.4f}, {result.verdict}",
+            f"shown {found_at[label]:.4f}, {result.verdict}",
             flush=True,
         )
-        if shown[label] > result.upper:
+        if found_at[label] > result.upper:
             raise SystemExit("a bound is wrong")
     if certificate is not None:
         check(certificate)

@@ -15,7 +15,7 @@ from leaveout.arrays import Floats, Integers
 from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
-from leaveout.kernel.float32 import FOLDED, norm_errors
+from leaveout.kernel.float32 import FOLDED, norm_errors, softmax_errors
 from leaveout.kernel.smooth import Curve, declared_error
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
@@ -399,12 +399,15 @@ def rounding_error(
             value, local[out] = _value_and_error(step, values, signed)
             value += local[out]
         elif step.groups is not None:
-            centred = values[step.inputs[1]]
-            most, error, sound = norm_errors(
-                step.groups, centred[None, -1], centred[None, -2], lows[step.inputs[2]][None],
-            )  # fmt: skip
+            whole, fine[out] = values[step.inputs[1]], fine[step.inputs[1]]
+            if len(step.inputs) == 2:
+                most, error = softmax_errors(step.groups, whole[None, -1])
+            else:
+                most, error, sound = norm_errors(
+                    step.groups, whole[None, -1], whole[None, -2], lows[step.inputs[2]][None],
+                )  # fmt: skip
+                fine[out] &= bool(sound.all())
             value, local[out] = np.concatenate([*[most] * (len(first) - 1), error]), error[0]
-            fine[out] = fine[step.inputs[1]] and bool(sound.all())
         elif step.kind:
             known = np.where(np.isfinite(first[-1]), first[-1], 0.0)
             value, local[out], slope[out] = _curve(step.kind, bounds[layer], known, signed)

@@ -83,8 +83,9 @@ class Program:
                     need(step.constant == 0, "an operator that moves numbers adds some")
             elif step.groups is not None:
                 own = [widths[source] for source in step.sources]
-                fine = len(own) == 3 and own[0] == own[1] == len(step.groups)
-                need(fine and set(step.groups) == set(range(own[2])), "a norm of another size")
+                count = own[2] if len(own) == 3 else int(step.groups.max(initial=-1)) + 1
+                fine = len(own) in (2, 3) and own[0] == own[1] == len(step.groups)
+                need(fine and set(step.groups) == set(range(count)), "a norm of another size")
             elif step.sign:
                 need(
                     len(step.sources) == 2 and widths[step.sources[1]] == width,
@@ -169,7 +170,7 @@ class _Fused:
 class Rounding:
     """Errors of the networks of a program in some nodes; ``which`` is each node's network.
 
-    What is normalised is charged as a whole: see `norm_errors`.
+    What is normalised is charged as a whole: see `norm_errors` and `softmax_errors`.
     """
 
     def __init__(self, program: Program, which: Integers, region: Region) -> None:
@@ -238,10 +239,15 @@ class Rounding:
                 added = _rounding(most, least, size, every, np.ones(len(most)), True)
                 error, fine = error + self._error[second] + added, fine & self._fine[second]
             elif step.groups is not None:
-                _, centred, root = step.sources
-                own = self._error[centred], self._size[centred], lows[root]
-                most, added, fine = norm_errors(step.groups, *own)
-                least, size, error, fine = most, most, added, fine & self._fine[centred]
+                _, whole, *root = step.sources
+                if root:
+                    own = self._error[whole], self._size[whole], lows[root[0]]
+                    most, added, fine = norm_errors(step.groups, *own)
+                    least = most
+                else:
+                    most, added = softmax_errors(step.groups, self._error[whole])
+                    least = np.zeros_like(most)
+                size, error, fine = most, added, fine & self._fine[whole]
             elif step.kind:
                 known = np.isfinite(error)
                 fine, error = fine & known.all(axis=1), np.where(known, error, 0.0)
@@ -354,6 +360,19 @@ def norm_errors(
     moved = np.minimum((error + most * spread[:, groups]) * steep, 2 * most)
     fine: Flags = (size * size * count[groups] < _LARGEST).all(axis=1) & (count.max() < 2**16)
     return most + added, moved + added, fine
+
+
+def softmax_errors(groups: Integers, error: Floats) -> tuple[Floats, Floats]:
+    """Bound ``p = softmax(x)`` and its error, given errors of x, shape (n, width).
+
+    A runtime computes ``exp(x_i - max x)`` and divides by the sum. ``|x_i - max x| p_i`` is below
+    1/2, and ``dp_i / dx`` is ``p_i ([i = j] - p_j)``, whose absolute values sum to 1/2 at most.
+    """
+    count, order = np.bincount(groups), np.argsort(groups, kind="stable")
+    worst = np.maximum.reduceat(error[:, order], np.cumsum(count) - count, axis=1)
+    added = (count[groups] + 32) * UNIT32 + TINY32
+    moved = np.minimum(worst[:, groups] / 2, 1.0) + added
+    return 1.0 + moved, np.where(count[groups] < 2**16, moved, np.inf)
 
 
 def _products(*ends: Floats) -> tuple[Floats, Floats]:

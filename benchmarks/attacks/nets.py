@@ -58,7 +58,7 @@ def model_of(net: Net, floats: dict[str, dict[str, Any]] | None = None) -> onnx.
 def is_smooth(net: Net) -> bool:
     """Return whether a network may have a smooth activation."""
     kinds = {"Sigmoid", "Tanh", "Softplus", "Elu", "Gelu", "Erf", "Mish", "Pow"}
-    kinds.add("LayerNormalization")
+    kinds |= {"LayerNormalization", "Softmax"}
     return any(kind in kinds for kind, *_ in net["nodes"])
 
 
@@ -134,6 +134,7 @@ class _Maker:
             return
         x, shape = self.at, self.shape
         kinds = ["Sigmoid", "Tanh", "Softplus", "Elu", "Silu", "Gelu", "Cubic", "Gate", "Pow"]
+        kinds += ["Softmax"] * (self.opset >= 13) + ["Attention"] * (len(shape) > 1)
         kinds += ["LayerNormalization"] * (self.opset >= 17) + ["Mish"] * (self.opset >= 18)
         kind = str(self.rng.choice(kinds))
         if kind == "Gate":
@@ -142,6 +143,14 @@ class _Maker:
             self.add("Mul", [f"t{len(self.nodes) - 2}", self.at], shape)
         elif kind == "Pow":
             self.add("Pow", [x, self.fixed(float(self.rng.choice([2, 3])))], shape)
+        elif kind == "Softmax":
+            self.add("Softmax", [x], shape, axis=int(self.rng.integers(1, 1 + len(shape))))
+        elif kind == "Attention":
+            order = [*range(len(shape) - 1), len(shape), len(shape) - 1]
+            self.add("Transpose", [x], (*shape[:-2], shape[-1], shape[-2]), perm=order)
+            self.add("MatMul", [x, self.at], (*shape[:-1], shape[-2]))
+            self.add("Softmax", [self.at], self.shape, axis=len(shape))
+            self.add("MatMul", [self.at, x], shape)
         elif kind == "LayerNormalization":
             scale = self.constant(1 + 0.3 * self.rng.normal(size=shape[-1]))
             epsilon = float(self.rng.choice([1e-5, 1e-3, 0.1]))

@@ -66,7 +66,28 @@ def _norm(d: Draft) -> None:
     d.node("LayerNormalization", [scale], {"axis": -1, "epsilon": epsilon}, d.shape)
 
 
+def _softmax(d: Draft) -> None:
+    d.node("Softmax", [], {"axis": int(d.rng.integers(1, 1 + len(d.shape)))}, d.shape)
+
+
+def _attend(d: Draft) -> None:
+    """Multiply the data, as rows, by their own transpose, perhaps normalised."""
+    x, shape, rank = d.last, d.shape, len(d.shape)
+    if rank < 2:
+        _softmax(d)
+        return
+    order = [*range(rank - 1), rank, rank - 1]
+    d.node("Transpose", [], {"perm": order}, (*shape[:-2], shape[-1], shape[-2]))
+    turned, d.last = d.last, x
+    d.node("MatMul", [turned], {}, (*shape[:-1], shape[-2]))
+    if d.rng.random() < 0.7:
+        d.node("Softmax", [], {"axis": rank}, d.shape)
+        d.node("MatMul", [x], {}, shape)
+
+
 SMOOTH = {
+    "Softmax": _softmax,
+    "attention": _attend,
     "Sigmoid": _plain("Sigmoid"),
     "Tanh": _plain("Tanh"),
     "Softplus": _plain("Softplus"),

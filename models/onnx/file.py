@@ -592,9 +592,9 @@ def _magnitudes(network: Network, points: NDArray[np.float64]) -> NDArray[np.flo
         elif isinstance(node.operator, Join):
             size = size + sizes[node.inputs[1]]
         elif isinstance(node.operator, Normal):
-            # Slopes are at most one over the root of the least epsilon.
-            centred = sizes[node.inputs[1]]
-            size = (1 + centred + np.linalg.norm(centred, axis=1, keepdims=True)) / ROOTED**0.5
+            # Slopes are at most one over the root of the least epsilon, or 1/2.
+            whole, steep = sizes[node.inputs[1]], 1 if len(node.inputs) == 2 else ROOTED**-0.5
+            size = (1 + whole + np.linalg.norm(whole, axis=1, keepdims=True)) * steep
         elif isinstance(node.operator, Smooth):
             # Of a table, no slope is above 1.2, and no value at 0 above 1.
             square = node.operator.name == "Square"

@@ -251,5 +251,8 @@ def transpose(use: Use) -> Operator:
     """Read Transpose."""
     order = tuple(int(i) for i in use.attribute("perm", range(1 + len(use.shape))[::-1]))
     if order[:1] != (0,):
-        raise UnsupportedError("it moves the batch axis; keep it in front (batch_first=True)")
+        raise UnsupportedError(
+            "it moves the batch axis; keep it in front (batch_first=True; "
+            "nn.MultiheadAttention moves it nevertheless: write scaled_dot_product_attention)"
+        )
     return Permute(order)

@@ -28,7 +28,7 @@ from leaveout.models.onnx.signature import (
     opset_of,
 )
 from leaveout.models.onnx.table import OPERATORS
-from leaveout.models.onnx.use import DOMAINS, PRODUCT, UnsupportedError, Use, attributes_of
+from leaveout.models.onnx.use import DOMAINS, UnsupportedError, Use, attributes_of
 from leaveout.models.onnx.values import initial_values
 
 _ALIKE = frozenset(
@@ -111,7 +111,10 @@ _NORMAL = (
     "it divides by a value computed from the data; train with batch or layer normalisation "
     "instead (LayerNormalization is one node from opset 17 on)"
 )
-_ATTENTION = PRODUCT
+_ATTENTION = (
+    "write attention with torch.nn.functional.scaled_dot_product_attention, or as MatMul and "
+    "Softmax, before exporting"
+)
 _RECURRENT = (
     "recurrent networks are not supported; train a dense or convolutional one on a window of "
     "the series"
@@ -158,7 +161,6 @@ _BY_KIND: Mapping[str, str] = {
 _CURES = {name: text for text, names in _BY_KIND.items() for name in names.split()}
 
 _PRODUCTS = {
-    "MatMul": PRODUCT,
     "Div": "it divides data by data; multiply instead, or divide before the network",
 }
 """Operators that the network's data may not be both inputs of."""

@@ -210,4 +210,3 @@ def why_not(use: Use, inputs: tuple[Kind, ...], attributes: Mapping[str, Accepte
 
 _FLOAT32 = ": export a float32 model (model.float())"
 TRAINING = "it is in training mode; export the model in evaluation mode"
-PRODUCT = "it multiplies a matrix of data by another; train without attention instead"

@@ -13,6 +13,9 @@ SCRIPTS = sorted(
     path.name for path in FOLDER.glob("*.py") if '__name__ == "__main__"' in path.read_text()
 )
 SMALL = {
+    "attention.py": [
+        *("--members", "2", "--time", "2", "--epochs", "1", "--only", "mixture", "--check"),
+    ],
     "adaptive.py": ["--rows", "24", "--trials", "2", "--epochs", "1"],
     "campaign.py": ["--cases", "4", "--workers", "1", "--only", "ends", "--minutes", "1"],
     "digits_cnn.py": ["--members", "1", "--time", "1"],

@@ -25,7 +25,7 @@ F32 = np.float32
 REWRITTEN = {each.operator for each in REWRITES} - {
     *("ArgMax", "Constant", "Softmax", "LogSoftmax", "Sigmoid", "Shape", "Size")
 }
-"""Of those left out nothing is computed of the data."""
+"""Of those left out nothing is computed of the data where they stand alone."""
 
 
 def computed(model, points):

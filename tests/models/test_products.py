@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from leaveout.encoders import Box, evaluation_of, network_bounds, rounding_error
 from leaveout.errors import ModelError
-from leaveout.kernel.float32 import Program, Region, Rounding, norm_errors
+from leaveout.kernel.float32 import Program, Region, Rounding, norm_errors, softmax_errors
 from leaveout.models.lowering import program_of
 from leaveout.models.onnx.file import network_from
 
@@ -40,6 +40,24 @@ CASES = {
     "power 3": plain(node("Pow", ["h", "two"], ["a"]), two=F32(3)),
     "mish": plain(node("Mish", ["h"], ["a"])),
     "hard swish": plain(node("HardSwish", ["h"], ["a"])),
+    "softmax": plain(node("Softmax", ["h"], ["a"], axis=-1)),
+    "softmax of five": plain(
+        node("Gather", ["h", "five"], ["f"], axis=-1),
+        node("Softmax", ["f"], ["s"]),
+        node("Concat", ["s", "f"], ["c"], axis=-1),
+        node("Gather", ["c", "six"], ["a"], axis=-1),
+        five=np.int64([0, 1, 2, 3, 4]),
+        six=np.int64([0, 1, 2, 3, 4, 9]),
+    ),
+    "attention": plain(
+        node("Reshape", ["h", "shape"], ["q"]),
+        node("Transpose", ["q"], ["k"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "k"], ["l"]),
+        node("Softmax", ["l"], ["p"]),
+        node("MatMul", ["p", "q"], ["z"]),
+        node("Flatten", ["z"], ["a"]),
+        shape=np.int64([0, 3, 2]),
+    ),
     "gated": plain(
         node("Split", ["h"], ["p", "q"], axis=-1, num_outputs=2),
         node("Sigmoid", ["q"], ["s"]),
@@ -60,7 +78,7 @@ def network(case, rng, depth=1):
         if isinstance(constants, dict):
             for name, value in constants.items():
                 names[name] = f"{name}{k}"
-                tensor = helper.make_tensor("", 1, np.shape(value), [float(value)])
+                tensor = numpy_helper.from_array(np.asarray(value))
                 nodes.append(node("Constant", [], [f"{name}{k}"], value=tensor))
         else:
             for name in constants:
@@ -132,6 +150,25 @@ def test_what_is_normalised_moves_no_further_than_is_said(seed):
         assert (np.abs(y(near) - y(c)) <= moved).all()
 
 
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_softmax_moves_no_further_than_is_said(seed):
+    rng = np.random.default_rng(seed)
+    width = int(rng.integers(1, 9))
+    groups = rng.integers(0, 2, width) if width > 1 else np.zeros(1, np.int64)
+    groups = np.unique(groups, return_inverse=True)[1]
+    x = rng.normal(size=(30, width)) * 10.0 ** rng.uniform(-3, 3, (30, 1))
+    e = 10.0 ** rng.uniform(-8, 1, width) * np.ones(x.shape)
+    of = groups[:, None] == groups
+    highest = lambda v: np.where(of, v[:, None], -np.inf).max(2)
+    powers = lambda v: np.exp(v - highest(v))
+    y = lambda v: powers(v) / (powers(v) @ of)
+    most, moved = softmax_errors(groups, e)
+    for _ in range(40):
+        near = x + e * rng.choice([-1.0, 1.0, 0.5], x.shape)
+        assert (y(near) <= most).all()
+        assert (np.abs(y(near) - y(x)) <= moved).all()
+
+
 @pytest.mark.parametrize(
     ("nodes", "why"),
     [
@@ -139,7 +176,8 @@ def test_what_is_normalised_moves_no_further_than_is_said(seed):
         ([node("LayerNormalization", ["h", "g", ""], ["a"])], "an empty name"),
         ([node("InstanceNormalization", ["h", "g", "g"], ["a"])], "not supported"),
         ([node("Pow", ["h", "p"], ["a"])], "only the powers 2 and 3"),
-        ([node("Transpose", ["h"], ["t"]), node("MatMul", ["h", "h"], ["a"])], "matrix of data"),
+        ([node("MatMul", ["h", "h"], ["a"])], "only as many matrices"),
+        ([node("LogSoftmax", ["h"], ["a"])], "only as the last operator"),
         ([node("Div", ["h", "h"], ["a"])], "divides data by data"),
     ],
 )

@@ -135,9 +135,9 @@ REFUSED = {
     "unsupported operator": _one_node(
         helper.make_node("Det", ["x"], ["y"], name="squash"), out=("n", 3)
     ),
-    "softmax in the middle": networks.model(
+    "log softmax in the middle": networks.model(
         [
-            helper.make_node("Softmax", ["x"], ["p"]),
+            helper.make_node("LogSoftmax", ["x"], ["p"]),
             helper.make_node("MatMul", ["p", "W"], ["y"]),
         ],
         {"W": W},

@@ -19,7 +19,7 @@ from attacks.questions import instance_of
 from support import networks
 
 node = helper.make_node
-KINDS = ["Tanh", "Sigmoid", "Gelu", "Elu", "Mish"]
+KINDS = ["Tanh", "Sigmoid", "Gelu", "Elu", "Mish", "Softmax"]
 
 
 def smooth(rng, kind, moved=None):

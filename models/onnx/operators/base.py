@@ -50,15 +50,16 @@ class Smooth(Operator):
 
 @dataclass(frozen=True)
 class Normal(Operator):
-    """What was normalised: its first input is ``c r``, r the inverse root of the mean of c^2.
+    """What was normalised: a copy of its first input.
 
-    It copies that; c and r, its other inputs, tell how little a runtime's roundings move it.
+    That is ``c r``, r the inverse root of the mean of c^2, or ``softmax(x)``; the other inputs,
+    c and r or x, tell how little a runtime's roundings move it.
     """
 
     axes: tuple[int, ...]  # over which the mean is, counted with the batch axis
 
     def groups(self, shape: Shape) -> Integers:
-        """Return which number of r each number of c goes with."""
+        """Return the group that each number is normalised in."""
         kept = tuple(1 if i in self.axes else n for i, n in enumerate(shape, 1))
         own = np.arange(math.prod(kept)).reshape(kept)
         return np.broadcast_to(own, shape).reshape(-1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from leaveout.models.onnx.rewrites.attention import DataProduct, Softmax
 from leaveout.models.onnx.rewrites.base import Draft, Ending, Last, Rewrite, Rewritten, rewrite_node
 from leaveout.models.onnx.rewrites.constants import (
     CastToItself,
@@ -54,6 +55,7 @@ REWRITES: tuple[Rewrite, ...] = (
     ShapeOf(),
     SizeOf(),
     FinalSoftmax("Softmax"),
+    Softmax(),
     FinalSoftmax("LogSoftmax"),
     FinalSigmoid(),
     FinalArgMax(),
@@ -61,6 +63,7 @@ REWRITES: tuple[Rewrite, ...] = (
     ReshapeWithoutZeros(),
     Negation(),
     MatrixProduct(),
+    DataProduct(),
     SpreadSum("Add"),
     SpreadSum("Sub"),
     Product(),

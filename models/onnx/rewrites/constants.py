@@ -213,12 +213,14 @@ class FinalSoftmax(Rewrite):
     def __init__(self, operator: str) -> None:
         self.operator = operator  # type: ignore[misc]
 
-    def visit(self, use: Use, draft: Draft) -> Ending:
+    def visit(self, use: Use, draft: Draft) -> Ending | None:
         # Before opset 13 all axes from `axis` on form one: no difference for [batch, labels].
         axis = int(use.attribute("axis", 1 if use.opset < 13 else -1))
         over = {0, -1} if use.bare else {1, -1}
         last = use.proto.output[0] in draft.last.same
         if not last or len(use.shape) != 1 or use.shape[0] < 2 or axis not in over:
+            if self.operator == "Softmax" and not use.bare:
+                return None
             raise UnsupportedError(_LAST)
         return Ending(use.variables[0], f"the final {self.operator} is dropped: {_BEFORE}")
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from leaveout.models.onnx.operators.shape import Permute, Reshape
 from leaveout.models.onnx.rewrites.base import Draft, Rewrite
-from leaveout.models.onnx.use import PRODUCT, UnsupportedError, Use
+from leaveout.models.onnx.use import UnsupportedError, Use
 
 
 class MatrixProduct(Rewrite):
@@ -19,9 +19,7 @@ class MatrixProduct(Rewrite):
     inputs = ("any", "any")
 
     def visit(self, use: Use, draft: Draft) -> str | None:
-        if len(use.variables) == 2:
-            raise UnsupportedError(PRODUCT)
-        if not use.variables:
+        if not use.variables or len(use.variables) == 2:
             return None
         (x,), here, rank = use.variables, use.shape, len(use.shape) + (not use.bare)
         left = x == use.proto.input[1]

@@ -306,19 +306,19 @@ def _of_each(draft: Draft, x: str, axis: int, size: int, sets: Sequence[Places],
     most = max(map(len, sets))
     if most == 1:
         places = [places[0] for places in sets]
-        return x if places == list(range(size)) else _gather(draft, x, axis, places)
+        return x if places == list(range(size)) else gather(draft, x, axis, places)
     half = 1 << ((most - 1).bit_length() - 1)
     pairs = [(each[:half], each[-half:]) for each in sets]
     parts = list(dict.fromkeys(part for pair in pairs for part in pair))
     below = _of_each(draft, x, axis, size, parts, both)
     number = {part: i for i, part in enumerate(parts)}
     first, second = (
-        _gather(draft, below, axis, [number[pair[k]] for pair in pairs]) for k in (0, 1)
+        gather(draft, below, axis, [number[pair[k]] for pair in pairs]) for k in (0, 1)
     )
     return both(draft, first, second)
 
 
-def _gather(draft: Draft, x: str, axis: int, places: Sequence[int]) -> str:
+def gather(draft: Draft, x: str, axis: int, places: Sequence[int]) -> str:
     """Write Gather of constant indices."""
     return draft("Gather", x, draft.constant(np.asarray(places, np.int64)), axis=axis)
 

@@ -81,11 +81,13 @@ class Power(Rewrite):
         return twice if exponent.reshape(()) == 2 else multiply(draft, x, twice)
 
 
-def mean(draft: Draft, use: Use, x: str, axes: Sequence[int]) -> str:
-    """Write the mean along axes, which are kept, in the form of the model's opset."""
-    if use.opset < 18:
-        return draft("ReduceMean", x, axes=[*axes], keepdims=1)
-    return draft("ReduceMean", x, draft.constant(np.asarray(axes, np.int64)), keepdims=1)
+def reduce(
+    draft: Draft, use: Use, kind: str, x: str, axes: Sequence[int], *, keepdims: int = 1
+) -> str:
+    """Write ReduceMean or ReduceSum in the form of the model's opset."""
+    if use.opset < {"ReduceMean": 18, "ReduceSum": 13}[kind]:
+        return draft(kind, x, axes=[*axes], keepdims=keepdims)
+    return draft(kind, x, draft.constant(np.asarray(axes, np.int64)), keepdims=keepdims)
 
 
 def normalise(draft: Draft, use: Use, x: str, axes: Sequence[int], epsilon: float) -> str:
@@ -97,7 +99,7 @@ def normalise(draft: Draft, use: Use, x: str, axes: Sequence[int], epsilon: floa
         )
     # Exact: both are multiples of the unit in the last place of epsilon.
     rest = draft.constant(epsilon - ROOTED)
-    spread = draft("Add", mean(draft, use, square(draft, x), axes), rest)
+    spread = draft("Add", reduce(draft, use, "ReduceMean", square(draft, x), axes), rest)
     root = draft("InverseRoot", spread, domain=OUTLINED)
     found = multiply(draft, x, root)
     # Larger than its own root mean square by less than this: nothing is clipped, but bounds.
@@ -122,7 +124,7 @@ class LayerNormalization(Rewrite):
             raise UnsupportedError("its third input has an empty name; leave it out")
         axes = range(use.axis(int(use.attribute("axis", -1))), rank)
         if self.centred:
-            x = draft("Sub", x, mean(draft, use, x, axes))
+            x = draft("Sub", x, reduce(draft, use, "ReduceMean", x, axes))
         found = normalise(draft, use, x, axes, use.attribute("epsilon", 1e-5))
         found = draft("Mul", found, use.constant(1))
         return draft("Add", found, use.constant(2)) if use.constant(2) else found
