@@ -11,11 +11,8 @@ from numpy.typing import NDArray
 
 from leaveout.arrays import Floats, Integers
 
-_MOST_REMEMBERED = 16
-"""Bounds of forms and sums that a node keeps for its descendants."""
-
-_MOST_SUMMED = 8
-"""Most forms of a case for which all sums of two are examined."""
+_MOST_REMEMBERED = 16  # bounds of forms and sums that a node keeps for its descendants
+_MOST_SUMMED = 8  # most forms of a case for which all sums of two are examined
 
 
 @dataclass(frozen=True, eq=False)

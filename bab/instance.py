@@ -35,7 +35,6 @@ class Others(Protocol):
 
     def chunks(self, indices: NDArray[np.int64]) -> Iterator[tuple[NDArray[np.int64], Stack]]:
         """Iterate over some networks, a few at a time, with their indices and stack."""
-        ...
 
 
 Rows = NDArray[np.int64]
@@ -49,10 +48,8 @@ LARGEST = 1e60
 It is far above what float32 holds, which scores must not exceed either.
 """
 
-_TOGETHER = 32
-"""Members that are propagated side by side ..."""
-_NUMBERS = 2**20
-"""... and about how many numbers they may have."""
+_TOGETHER = 32  # members that are propagated side by side ...
+_NUMBERS = 2**20  # ... and about how many numbers they may have
 
 _SKETCH = 32
 _POWER = 8

@@ -20,11 +20,8 @@ from leaveout.errors import SpecError
 _MOST = 1e200
 """Largest coefficient, so that sums of products with float32 numbers stay far below 1e300."""
 
-_SHARE = 0.25
-"""Share of a claim's time after which networks are bounded by plain intervals alone."""
-
-_ANALYSED = 0.75
-"""Share of it after which rounding that is not known counts as without bound."""
+_SHARE = 0.25  # share of a claim's time after which networks are bounded by plain intervals alone
+_ANALYSED = 0.75  # share of it after which rounding that is not known counts as without bound
 
 _EASY = 2**20
 """Networks with fewer numbers, those of members included, are analysed however late it is."""

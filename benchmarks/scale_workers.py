@@ -15,6 +15,7 @@ import numpy as np
 from many_members import many_members
 
 from leaveout.errors import LeaveoutError
+from leaveout.files import sha256_of
 from leaveout.models import Family, load_family, load_network
 from leaveout.models.archive import read_archive
 from leaveout.models.family import FAMILY
@@ -25,7 +26,6 @@ from leaveout.models.train.pool import Block, Pool, processes
 from leaveout.models.train.pool import Step as TaskStep
 from leaveout.models.train.ray_pool import ray_workers
 from leaveout.models.train.training import StackedTask
-from leaveout.verifier.provenance import sha256_of
 
 from scale_training import train_data
 

@@ -23,9 +23,8 @@ from leaveout.models.train.data import TrainingData, read_data
 from leaveout.models.train.export import network_model, unflatten
 from leaveout.models.unlearning import Deletion, Game, GraphNetwork, Schedule, play
 from leaveout.verifier.audits.membership import Plan, Rate, Trial, Views, run_trials
-from leaveout.verifier.audits.membership.advantage import mean_upper
+from leaveout.verifier.audits.membership.advantage import mean_upper, row_scores
 from leaveout.verifier.audits.membership.paired_trials import Arm
-from leaveout.verifier.audits.membership.statistics import row_scores
 from leaveout.verifier.certify.audits import means_above
 
 from forest_data import SETS

@@ -30,14 +30,9 @@ from leaveout.models import Members, Network, Stack
 from leaveout.models.matrices import Sparse
 from leaveout.models.replay import Runner
 
-_EVALUATIONS = 64
-"""Most members whose evaluations are cached."""
-
-_RATIONAL = 2**17
-"""Most weights of a network evaluated in rational arithmetic."""
-
-_RUNNERS = 256
-"""Most members kept loaded in onnxruntime."""
+_EVALUATIONS = 64  # most members whose evaluations are cached
+_RATIONAL = 2**17  # most weights of a network evaluated in rational arithmetic
+_RUNNERS = 256  # most members kept loaded in onnxruntime
 
 
 class Applied:
@@ -160,8 +155,7 @@ def _infinite(members: Members, network: Network) -> FamilyError:
 _UNIT32 = 2.0**-24
 _TINY32 = float(np.finfo(np.float32).tiny)
 _BITS, _LEAST_BIT = 24, -126
-_SPARE = 8
-"""Roundings allowed beyond the terms of a sum, such as a runtime's scalings and fusions."""
+_SPARE = 8  # roundings allowed beyond the terms of a sum, such as a runtime's scalings and fusions
 
 
 @dataclass(frozen=True, eq=False)

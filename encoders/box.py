@@ -20,8 +20,7 @@ Columns = NDArray[np.int64]
 MOST = 1_000_000
 """Most numbers (rows times columns) in one table."""
 
-_AT_ONCE = 2**20
-"""Most numbers of one comparison of points with rows in memory."""
+_AT_ONCE = 2**20  # most numbers of one comparison of points with rows in memory
 
 WIDE = 8
 """Tables with more columns, each with at most this many distinct values, are compared by value."""

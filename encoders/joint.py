@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats
 from leaveout.encoders.box import Box, Choices
 from leaveout.encoders.query import Case, Condition, Query
+from leaveout.kernel.joint import Place
 from leaveout.models.activations import beside, same
 from leaveout.models.graph import Layer, Stack
 from leaveout.models.matrices import (
@@ -29,17 +30,7 @@ from leaveout.models.matrices import (
 
 Members = NDArray[np.int64]
 
-_CHUNK = 64
-"""Combinations of members that are placed side by side at a time."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Position of an application's scores."""
-
-    start: int  # index of its first score among the first network's
-    second: bool  # whether the scores are the second network's
-    hidden: tuple[int, ...]
+_CHUNK = 64  # combinations of members that are placed side by side at a time
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,8 +22,7 @@ Phases = Mapping[tuple[int, int], int]
 """Phases of hidden neurons, by layer and position: 1 is active, -1 inactive."""
 
 _ZERO = Fraction(0)
-_LONG = 96
-"""Most bits of a slope that is kept exactly."""
+_LONG = 96  # most bits of a slope that is kept exactly
 
 
 @dataclass(frozen=True)
@@ -333,8 +332,7 @@ class Polytope:
         self._high[variable] = leaves_high
 
 
-NO_BIT = 10_000
-"""Of 0, which is a multiple of every power of two."""
+NO_BIT = 10_000  # of 0, which is a multiple of every power of two
 _BITS, _LEAST_BIT = 53, -1022
 
 

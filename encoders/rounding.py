@@ -25,8 +25,7 @@ from leaveout.models.onnx.operators.arithmetic import Scale
 from leaveout.models.onnx.operators.shape import Reduce
 from leaveout.models.onnx.operators.window import AveragePool, GlobalAveragePool
 
-_GROUPINGS = 4.0
-"""Operations per operator of a chain that combining its constants may add."""
+_GROUPINGS = 4.0  # operations per operator of a chain that combining its constants may add
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,8 @@ class Chain:
 
 Parameters = Mapping[str, NDArray[np.floating]]
 
-_CHUNK = 64
-"""Most networks stacked at once."""
-_NUMBERS = 2**24
-"""Most numbers in these, if there are several networks."""
+_CHUNK = 64  # most networks stacked at once
+_NUMBERS = 2**24  # most numbers in these, if there are several networks
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,8 +267,7 @@ _SLACK_EACH = 6
 _CLEARLY = 1e-6
 """A phase counts as known only by this margin, so that other roundings see the same phase."""
 
-_TOGETHER = 256
-"""Most forms whose slopes are computed at once."""
+_TOGETHER = 256  # most forms whose slopes are computed at once
 
 _NEGATED = np.array([1, 0, 2, 3])
 """Indices of the positive part, negative part, size and error of a negated value."""

@@ -15,8 +15,7 @@ from .numbers import Floats, need
 
 _LARGEST = float(np.finfo(np.float32).max)
 
-_ROWS = 8
-"""Tables with more rows are printed as a digest."""
+_ROWS = 8  # tables with more rows are printed as a digest
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,8 @@ WEIGHT = 256
 """A point that counts by its shares alone has this weight; 0: it counts as lost."""
 
 _PART = 2**22
-_ONE = WEIGHT * _PART
-"""One lost point, in the integer units of bounds."""
-
-_BLOCK = 2**23
-"""Approximate number of values in memory at once."""
+_ONE = WEIGHT * _PART  # one lost point, in the integer units of bounds
+_BLOCK = 2**23  # approximate number of values in memory at once
 
 CACHE = 2**17
 """Of values that are soon read again."""
@@ -50,8 +47,7 @@ FEW, MOST_WORK = 2.0**22, 2.0**36
 _MOST_CHOICES, _ROOM, _NEVER = 16, 2**28, 2**14
 """Most choices of an attack that is tried, most gains at once; no gains reach so much."""
 
-_WORDS = 2**19
-"""Words of attacks that are extended at once."""
+_WORDS = 2**19  # words of attacks that are extended at once
 
 
 def blocks(points: int, width: int, size: int = _BLOCK) -> Iterator[slice]:

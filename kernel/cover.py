@@ -42,14 +42,9 @@ from .values import Arrays, Ask, hint, question
 ROOT, INPUT, MEMBERS, PHASE, UNTIED, RANGE = range(6)
 """How a node was made from its parent."""
 
-_AT_ONCE = 256
-"""Nodes bounded side by side, for networks of a hundred neurons."""
-
-_ROWS = 1024
-"""Forms pulled back at once."""
-
-_KEPT = 16
-"""Most forms that a node passes on to its children as half-spaces."""
+_AT_ONCE = 256  # nodes bounded side by side, for networks of a hundred neurons
+_ROWS = 1024  # forms pulled back at once
+_KEPT = 16  # most forms that a node passes on to its children as half-spaces
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,8 +386,7 @@ def at_everywhere(net: Net, ask: Ask) -> Floats:
     return node.state
 
 
-_Half = tuple[int, int, float]
-"""An input, a side and the point between the sides."""
+_Half = tuple[int, int, float]  # an input, a side and the point between the sides
 
 _Entry = tuple[Nodes, int, int, _Half | None]
 """A parent among its nodes, the child's name, and which half of a leaf it is, if it is one."""

@@ -21,8 +21,7 @@ Integers = NDArray[np.int64]
 PARTS = 8
 """Parts of a spline's piece, each with Bezier points of its own."""
 
-_MOST_PAIRS = 3000
-"""Vectors of which all pairs are multiplied."""
+_MOST_PAIRS = 3000  # vectors of which all pairs are multiplied
 
 
 @dataclass(frozen=True, eq=False)

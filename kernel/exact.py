@@ -23,8 +23,7 @@ from .model import LinearModel
 from .numbers import Floats, Rejected, need
 from .tails import sqrt
 
-_BITS = 240
-"""Bits after the point of what exponentials give."""
+_BITS = 240  # bits after the point of what exponentials give
 
 _OFF = Fraction(1, 2**200)
 """Far above the error of a slope or curvature of weight 1, and of Decimal's functions."""

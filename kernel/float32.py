@@ -20,11 +20,8 @@ from .smooth import FUNCTIONS, KIND, Curve, declared_error
 UNIT32, TINY32 = 2.0**-24, 2.0**-126
 """Half a unit in the last place of 1, and the least normal number, of float32."""
 
-_MORE = 6
-"""Roundings that a runtime may add to a term: scalings, folds and fusions."""
-
-_WAYS = 4.0
-"""Operations per operator that regrouping its constants may add."""
+_MORE = 6  # roundings that a runtime may add to a term: scalings, folds and fusions
+_WAYS = 4.0  # operations per operator that regrouping its constants may add
 
 FOLDED = 2.0**-27
 """Effect of folding a network in float64, relative to that of float32 on the same terms."""

@@ -25,11 +25,8 @@ SMOOTH = ("logistic", "softmax", "poisson", "gamma")
 
 KINDS = (*SMOOTH, "squared", "hinge")
 
-_NUMBERS = 2**22
-"""Numbers of a block."""
-
-_FAR = 1e-3
-"""Most error of a fitted score that is told; beyond it nothing is."""
+_NUMBERS = 2**22  # numbers of a block
+_FAR = 1e-3  # most error of a fitted score that is told; beyond it nothing is
 
 
 class Loss(NamedTuple):

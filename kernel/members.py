@@ -23,7 +23,6 @@ class Members(Protocol):
 
     def take(self, members: Integers, /) -> Program:
         """Return some of them."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,7 +48,6 @@ class Networks(Protocol):
 
     def chunks(self, members: Integers, /) -> Iterator[tuple[Integers, Sequence[Layer]]]:
         """Yield some of them, a few at a time, with their positions."""
-        ...
 
 
 def positive(values: Floats) -> Floats:

@@ -24,8 +24,7 @@ Term = tuple[int, int, float]
 _MOST = 1e200
 """Largest coefficient, so that products with float32 numbers stay far below float64's largest."""
 
-_TINY = 1e-290
-"""Error assumed for smaller quotients: float64 has no finer numbers there."""
+_TINY = 1e-290  # error assumed for smaller quotients: float64 has no finer numbers there
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 _Record = TypeVar("_Record")
 
-_DIGITS = 1000
-"""Most digits of a whole number."""
+_DIGITS = 1000  # most digits of a whole number
 
 TAG = "type"
 """The field that says which of several records it is: the class attribute ``tag``."""

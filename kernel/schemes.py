@@ -29,8 +29,7 @@ from .numbers import Rejected, need
 Scores: TypeAlias = NDArray[np.floating[Any]]
 Thresholds: TypeAlias = NDArray[np.int32]
 
-_ROOM = 2**29
-"""Most gains in memory."""
+_ROOM = 2**29  # most gains in memory
 
 
 def answers_of(counts: Counts) -> Counts:

@@ -27,8 +27,7 @@ _MECHANISMS = ("exponential", "noisy_max", "majority")
 _KEYS = (
     "epsilon", "inclusion", "labels", "mechanism", "on_exhausted", "predictions", "rows", "shards",
 )  # fmt: skip
-_INACCURATE = Fraction(1, 2**100)
-"""Far more than what drawing with 40 digits adds to an epsilon."""
+_INACCURATE = Fraction(1, 2**100)  # far more than what drawing with 40 digits adds to an epsilon
 
 
 @dataclass(frozen=True)
@@ -203,8 +202,7 @@ def is_refuted(
 ROUTES = ("added", "moments", "together", "near_mean")
 """The routes of a proof, by number."""
 
-_MOST_ALPHA = 1000
-"""Nats; counts cannot distinguish such probabilities."""
+_MOST_ALPHA = 1000  # nats; counts cannot distinguish such probabilities
 
 _SEEDS = (
     "rests on: each shard's points and training are drawn from its own seed, independently (a "

@@ -27,8 +27,7 @@ _STEEPEST = 1e6
 _MOST_CELLS = 2**22
 _PASSES = 4
 _SLACK = 1e-12
-_KNOWN = -2
-"""In place of forms that are ordered: scores as they are added, without any rounding."""
+_KNOWN = -2  # in place of forms that are ordered: scores as they are added, without any rounding
 
 
 Asked = tuple[float, float, bool, Bools | None]

@@ -20,8 +20,7 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 
-_AT_ONCE = 2**20
-"""Nodes looked at together: pairs of an input and a tree."""
+_AT_ONCE = 2**20  # nodes looked at together: pairs of an input and a tree
 
 
 def first_leaves(roots: Longs, feature: Ints) -> Longs:

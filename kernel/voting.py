@@ -15,8 +15,7 @@ from .numbers import Rejected, need
 from .threats import change_of, is_spread, reach_of, refuse_misfits, withstood
 from .values import Given
 
-_MOST_LABELS = 500
-"""Most labels of a run-off, which compares all pairs of them."""
+_MOST_LABELS = 500  # most labels of a run-off, which compares all pairs of them
 
 
 @dataclass(frozen=True)

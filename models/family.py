@@ -168,8 +168,7 @@ _REMOVED = "removed"
 _MAPPED_FROM = 2**25
 """Smaller files are read instead of mapped, so that a program may overwrite the file of a family it
 uses; overwriting a mapped file would corrupt the family."""
-_BLOCK = 2**22
-"""Numbers processed at once."""
+_BLOCK = 2**22  # numbers processed at once
 
 
 def save_family_file(path: Path | str, family: Family) -> None:

@@ -232,7 +232,6 @@ class Members:
         return self._lower_members(np.arange(len(self), dtype=np.int64))
 
     def _lower_members(self, chosen: NDArray[np.int64]) -> Stack:
-        """Return the stack of the chosen members."""
         # The reader refuses weights that divide by zero, with the member's name.
         with np.errstate(all="ignore"):
             return lower(self.graph, self.family.take(chosen))

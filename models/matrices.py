@@ -18,8 +18,7 @@ from leaveout.arrays import Floats, Integers
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_DENSE = 2**14
-"""Matrices of at most this many numbers are dense ..."""
+_DENSE = 2**14  # matrices of at most this many numbers are dense ...
 
 _FILLED = 0.25
 """... and those with at least this share of entries: loops over entries cost four times as much."""

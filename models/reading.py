@@ -24,8 +24,7 @@ OnRead = Callable[[float], None]
 OnHeader = Callable[[Table], object]
 """Receives the table without rows after reading the header; an exception ends the reading."""
 
-_CHUNK = 2**10
-"""Rows converted to columns at once."""
+_CHUNK = 2**10  # rows converted to columns at once
 
 _SEPARATORS = (",", ";", "\t", "|")
 KEEP = "keep"
@@ -36,8 +35,7 @@ _ESCAPES = {"utf-7", "unicode-escape", "raw-unicode-escape"}
 """Character sets in which text can be none that UTF-8 has."""
 _WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _PACKED = (b"PK\x03", b"\x1f\x8b", b"\xd0\xcf\x11")
-_COLUMNAR = (b"PAR1", b"ARROW1", b"FEA1")
-"""The first bytes of Parquet, Arrow and Feather files."""
+_COLUMNAR = (b"PAR1", b"ARROW1", b"FEA1")  # the first bytes of Parquet, Arrow and Feather files
 _BEGIN = 8
 
 _WITH_COMMA = re.compile(r"[+-]?(\d+,\d*|,\d+)([eE][+-]?\d+)?")

@@ -37,29 +37,18 @@ __all__ = [
     "find_solver",
 ]
 
-_MODULES = {
-    "problem": ("Problem",),
-    "process": ("SolverProcess",),
-    "protocol": (
-        "CanSolve",
-        "Feature",
-        "Licence",
-        "Outcome",
-        "Settings",
-        "Solution",
-        "Solver",
-        "Status",
-    ),
-    "registry": ("SolverRow", "available", "describe", "find_solver"),
+_HOMES = {
+    "Problem": "problem",
+    "SolverProcess": "process",
+    **dict.fromkeys(("SolverRow", "available", "describe", "find_solver"), "registry"),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 # Names are imported on first use, so that a worker process starts quickly.
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'protocol')}"), name)
     globals()[name] = value
     return value
 

@@ -129,7 +129,6 @@ class CanSolve(Protocol):
 
     def solve(self, problem: Problem, settings: Settings | None = None) -> Outcome:
         """Solve a problem."""
-        ...
 
 
 class Solver(ABC):

@@ -423,7 +423,6 @@ def _comments(text: str) -> Iterator[_Place]:
 
 
 def _count_comments(text: str) -> Counter[str]:
-    """Return how often each comment text occurs."""
     return Counter(each.comment.text for each in _comments(text))
 
 

@@ -13,8 +13,7 @@ from leaveout.verifier.report import Result
 MISSING = "–"
 _DIGITS = 6
 _SAME = 1e-9
-_WHOLE = 12
-"""Digits before the point up to which a number is written without an exponent."""
+_WHOLE = 12  # digits before the point up to which a number is written without an exponent
 
 
 def bound(value: float | None, up: bool = False) -> str:

@@ -510,7 +510,6 @@ def _threshold(ensemble: Ensemble, node: int) -> str:
 
 
 def _lines(found: Comparison) -> list[str]:
-    """Return the answer on one screen."""
     tolerance = found.tolerance
     asked = "equal" if tolerance is None else f"equal up to {tolerance:g}"
     lines = [

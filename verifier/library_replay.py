@@ -15,8 +15,7 @@ from leaveout.bab.forests.tree_comparison import margins
 from leaveout.kernel.trees import Ensemble
 from leaveout.written import first_few
 
-_FAR = 1e-3
-"""Further from what was read, relatively, than rounding of links brings values."""
+_FAR = 1e-3  # further from what was read, relatively, than rounding of links brings values
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,6 @@ def read_any(path: Path) -> Shown:
 
 
 def _read_archive(path: Path) -> Shown:
-    """Read an NPZ by the arrays in it."""
     names = set(archive_names(path, ModelError))
     if {"ballots", "truth"} <= names:
         return read_ballots(path)

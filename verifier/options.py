@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from leaveout.bab import LucidOptions, NativeOptions
 
 
-ENGINES = ("native", "lucid")
-"""Engines by name; the first is the default."""
+ENGINES = ("native", "lucid")  # engines by name; the first is the default
 
 _LONGEST = 1e8
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.errors import LeaveoutError
-from leaveout.files import ARCHIVE, open_file
+from leaveout.files import sha256_of
 from leaveout.models.archive import MANIFEST, read_archive
 from leaveout.models.family import FAMILY, Manifest
 from leaveout.models.onnx.values import files_of
@@ -78,7 +78,6 @@ def _texts(call: Call, spec: CheckedSpec) -> Iterator[str]:
 
 
 def _resolve_lets(node: Expression, spec: CheckedSpec) -> Expression:
-    """Return the expression that a let stands for."""
     while isinstance(node, Name) and node.name in spec.lets:
         node = spec.lets[node.name].value
     return node
@@ -199,7 +198,6 @@ def of_forest(file: Path, path: str) -> TrainingRecord | None:
 def _of_rows(
     path: str, held: Arrays, hashed: Sequence[str], labels: tuple[str, ...], group: str
 ) -> TrainingRecord:
-    """Return the record of the rows that a file holds."""
     digest = hashlib.sha256()
     for name in hashed:
         array = held[name]
@@ -239,9 +237,6 @@ def _arrays(file: Path, names: tuple[str, ...]) -> Arrays:
         return {}
 
 
-_BLOCK = 2**22
-
-
 @dataclass(frozen=True)
 class FileDigest:
     """The digest of a file, and what reveals a later change."""
@@ -262,15 +257,6 @@ def take_digest(path: Path) -> FileDigest:
     """Return the digest of a file."""
     marks = _marks(path)
     return FileDigest(path, sha256_of(path), marks)
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a regular file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with open_file(path, ARCHIVE) as stream:
-        while block := stream.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _marks(path: Path) -> tuple[int, ...]:
@@ -381,7 +367,6 @@ class Origin:
         )
 
     def _relative_name(self, path: Path) -> str:
-        """Return a path relative to the specification's folder."""
         return Path(os.path.relpath(path, self.folder)).as_posix()
 
 

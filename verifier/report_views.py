@@ -13,8 +13,7 @@ from leaveout.verifier.amounts import span
 from leaveout.verifier.records import AnswersRecord
 from leaveout.verifier.report import Report, Result
 
-_SPREAD = 0.25
-"""How far points of a label lie from its line, of the distance between lines."""
+_SPREAD = 0.25  # how far points of a label lie from its line, of the distance between lines
 
 
 def lines(report: Report) -> str:

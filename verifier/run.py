@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from leaveout.verifier.guard.target import BoundsTarget
 
 
-_LONG = 5.0
-"""Seconds from which on single rows have time of their own."""
+_LONG = 5.0  # seconds from which on single rows have time of their own
 
 _FOR_ROWS, _MOST_FOR_ROWS = 0.05, 10.0
 """Share of the time, and seconds at most, that bounding single rows is left in any case."""
@@ -284,7 +283,6 @@ def _finish_deadline(time: float | None, clock: Clock) -> Deadline:
 def _certificate_target(
     given: Path | str | CertificateTarget | None, engine: str
 ) -> CertificateTarget | None:
-    """Return the target of a certificate."""
     if given is None or isinstance(given, CertificateTarget):
         return given
     return CertificateTarget(Path(given), engine)

@@ -13,15 +13,11 @@ from leaveout.deadline import Deadline
 Part = TypeVar("Part")
 W = TypeVar("W")
 
-_MOSTLY = 0.5
-"""Share of the time that, where loading takes it, a reason speaks of."""
+_MOSTLY = 0.5  # share of the time that, where loading takes it, a reason speaks of
 
 
-_WORTH = 1.0
-"""Seconds for which searches that ended go on ..."""
-
-_MOSTLY_LEFT = 0.9
-"""... unless they left nearly all the last time, and none of them ended."""
+_WORTH = 1.0  # seconds for which searches that ended go on ...
+_MOSTLY_LEFT = 0.9  # ... unless they left nearly all the last time, and none of them ended
 
 
 class Clock:

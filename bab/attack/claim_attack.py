@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from leaveout.bab.attack.confidences import ForwardPass, Nets, Sloped, jacobians
 from leaveout.bab.attack.counterexamples import ClaimReplayer, Found
-from leaveout.bab.attack.field import View
+from leaveout.bab.attack.field import Exact, View
 from leaveout.bab.attack.multistart import SEEN, attack, better, refine, replay_exactly, sample_box
 from leaveout.bab.attack.slp import (
     COARSE,
@@ -174,26 +174,16 @@ class WholeForms:
 
 Lanes = NDArray[np.int64]
 
-_LANE_PRODUCTS = 2**19
-"""Most values of a layer, or of forms, that are computed at once."""
-
-_HELD = 2**21
-"""Most parameters of members that are lowered at once."""
-
-_SLACKS = (1e-7, 1e-6, 1e-5)
-"""By how much ascents want conditions to hold, relative to their terms."""
-
-_MISSED = 5.0
-"""What a unit that conditions miss counts against a start to ascend from."""
+_LANE_PRODUCTS = 2**19  # most values of a layer, or of forms, that are computed at once
+_HELD = 2**21  # most parameters of members that are lowered at once
+_SLACKS = (1e-7, 1e-6, 1e-5)  # by how much ascents want conditions to hold, relative to their terms
+_MISSED = 5.0  # what a unit that conditions miss counts against a start to ascend from
 
 _SLOPES, _SECONDS = 32, 4
 """Points, and members, at which typical slopes are looked at."""
 
-_JACOBIANS = 1e9
-"""Products that may be spent on them."""
-
-_STEEPEST = 1e6
-"""How far conditions are scaled at most."""
+_JACOBIANS = 1e9  # products that may be spent on them
+_STEEPEST = 1e6  # how far conditions are scaled at most
 
 _PRODUCTS, _FEWEST_SEEN = 5e8, 16
 """Products to evaluate the networks at samples, and how many tell typical sizes, at least."""
@@ -374,7 +364,7 @@ class ClaimField:
 
 
 @dataclass(frozen=True, eq=False)
-class ClaimExact:
+class ClaimExact(Exact):
     """An `Exact` of some lanes."""
 
     field: ClaimField
@@ -383,19 +373,15 @@ class ClaimExact:
 
     @property
     def levels(self) -> int:
-        """See `Exact.levels`."""
         return len(_SLACKS) + 1
 
     def problem(self) -> Problem:
-        """See `Exact.problem`."""
         return self.field.forms_at(self.field.nets(self.lanes), self.points, 0)
 
     def whole(self, row: int, point: Floats) -> Problem | None:
-        """See `Exact.whole`."""
         return self._whole(row, point, 0) if self._may_tie(row) else None
 
     def safer(self, row: int, point: Floats, level: int) -> tuple[Problem, Step]:
-        """See `Exact.safer`."""
         if self._may_tie(row):
             return self._whole(row, point, level), PROGRAM
         nets = self.field.nets(self.lanes[row : row + 1])
@@ -467,15 +453,11 @@ Doubles = NDArray[np.float64]
 _FEWEST, _SAMPLES, _VALUES = 64, 4000, 2**22
 """Samples at least and at most, and their values in all lanes at most."""
 
-_REPLAYED = 64
-"""Samples that are replayed at most."""
+_REPLAYED = 64  # samples that are replayed at most
 
 _STARTS = 12
-_PROGRAMS = 25
-"""Linear programs an ascent from a sample solves at most."""
-
-_AGAIN = 2
-"""Hints that are ascended from by linear programs where nothing else goes on."""
+_PROGRAMS = 25  # linear programs an ascent from a sample solves at most
+_AGAIN = 2  # hints that are ascended from by linear programs where nothing else goes on
 
 
 class Seeker:

@@ -192,8 +192,7 @@ def _margin(scores: Floats, label: int, width: float) -> tuple[Floats, Floats]:
 
 Doubles = NDArray[np.float64]
 
-_NUMBERS = 2**22
-"""Largest Jacobian of one layer that is held at once, in numbers."""
+_NUMBERS = 2**22  # largest Jacobian of one layer that is held at once, in numbers
 
 
 def jacobians(network: Stack, points: Doubles) -> tuple[Doubles, Doubles]:

@@ -16,8 +16,7 @@ from leaveout.encoders.rational import scores_at
 
 Numbers = Floats | list[Fraction]
 
-_EDGE = 1e-9
-"""Of the terms of a form: what float64 may have wrong, and more."""
+_EDGE = 1e-9  # of the terms of a form: what float64 may have wrong, and more
 
 
 @dataclass(frozen=True, eq=False)

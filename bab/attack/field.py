@@ -23,7 +23,6 @@ class CounterExample(Protocol):
     @property
     def value(self) -> float:
         """Its least goal, as computed in float32."""
-        ...
 
 
 W_co = TypeVar("W_co", bound=CounterExample, covariant=True)
@@ -44,19 +43,15 @@ class Exact(Protocol):
     @property
     def levels(self) -> int:
         """The number of slack levels to back off to, smallest first."""
-        ...
 
     def problem(self) -> Problem:
         """Return the problem of all lanes, one point each, with the smallest slack."""
-        ...
 
     def whole(self, row: int, point: Floats) -> Problem | None:
         """Return one lane with all goals and limits; None if `problem` has them all."""
-        ...
 
     def safer(self, row: int, point: Floats, level: int) -> tuple[Problem, Step]:
         """Return one lane with a larger slack, and how to ascend."""
-        ...
 
 
 class Field(Protocol[W_co]):
@@ -72,53 +67,41 @@ class Field(Protocol[W_co]):
     @property
     def parameters(self) -> int:
         """The number of parameters read to evaluate a lane at a point."""
-        ...
 
     @property
     def lower(self) -> Floats:
         """The lower corner of the box, shape (d,), in the type used for ascents."""
-        ...
 
     @property
     def upper(self) -> Floats: ...
     @property
     def sizes(self) -> tuple[float, ...]:
         """Typical pre-activations of each layer."""
-        ...
 
     @property
     def least(self) -> float:
         """The value up to which counter-examples are worthless."""
-        ...
 
     def views(self, sample: Floats, seen: int, most: int) -> list[View]:
         """Return the points to start from."""
-        ...
 
     def score(self, points: Floats, lanes: Lanes, until: Deadline) -> Floats:
         """Return how promising points are for lanes, shape (m, n)."""
-        ...
 
     def nets(self, lanes: Lanes) -> Any:
         """Return what the problems of some lanes share."""
-        ...
 
     def problem(self, nets: Any, points: Floats) -> Problem:
         """Return the ascent problem at points (m, p, d), discrete features fixed."""
-        ...
 
     def relaxed_problem(self, nets: Any) -> Problem:
         """Return the ascent problem with discrete features relaxed."""
-        ...
 
     def nearest(self, points: Floats) -> Floats:
         """Return the nearest points of the box, shape (..., d)."""
-        ...
 
     def exact(self, lanes: Lanes, points: Floats) -> Exact:
         """Return the problems in float64, at one point per lane, shape (m, d)."""
-        ...
 
     def replay(self, point: Floats, lane: int) -> W_co | None:
         """Round a point to float32; return it if it is a counter-example."""
-        ...

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.bab.attack.confidences import Nets, Sloped, evaluate, jacobians, margins
-from leaveout.bab.attack.field import View
+from leaveout.bab.attack.field import Exact, View
 from leaveout.bab.attack.multistart import SEEN, attack, better, finish, refine, sample_box
 from leaveout.bab.attack.slp import COARSE, FINE, KNAPSACK, PLAIN, Model, Problem, Step, layer_sizes
 from leaveout.bab.instance import Instance
@@ -82,7 +82,6 @@ class Margins:
         strongest = np.array(rivals)[others[:, rivals].argmax(axis=1)]
 
         def make_sloped(value: Floats, slope: Floats) -> Sloped:
-            """Return a value and its slope in the shapes of a model."""
             return Sloped(value.reshape(shape), slope.reshape(points.shape))
 
         return Model(
@@ -103,14 +102,10 @@ Indices = NDArray[np.int64]
 
 _NEWTON = 6
 _SEEN = 256
-_FEWEST = 64
-"""Points of the decision boundary that are scored."""
-_HELD = 2**21
-"""Most parameters of members that are lowered at once."""
-_CACHED = 2**18
-"""Most activations of a layer that are computed at once."""
-_SLACK = 2e-6
-"""Of ascents in float32, relative to the scores."""
+_FEWEST = 64  # points of the decision boundary that are scored
+_HELD = 2**21  # most parameters of members that are lowered at once
+_CACHED = 2**18  # most activations of a layer that are computed at once
+_SLACK = 2e-6  # of ascents in float32, relative to the scores
 _SLACKS = (3e-7, 3e-6, 3e-5)
 """Of the member's margin, relative to the scores: what float32 rounding hides at most places."""
 
@@ -233,7 +228,7 @@ class LeakField:
 
 
 @dataclass(frozen=True, eq=False)
-class LeakExact:
+class LeakExact(Exact):
     """An `Exact` of some members."""
 
     field: LeakField
@@ -247,11 +242,9 @@ class LeakExact:
 
     @property
     def levels(self) -> int:
-        """See `Exact.levels`."""
         return len(self._slacks)
 
     def problem(self) -> Problem:
-        """See `Exact.problem`."""
         return self._pairs(self.members, self.points, 0)
 
     def whole(self, row: int, point: Floats) -> Problem | None:
@@ -264,7 +257,6 @@ class LeakExact:
         return Margins(network, member, field.label, lower, upper, self._slacks[0])
 
     def safer(self, row: int, point: Floats, level: int) -> tuple[Problem, Step]:
-        """See `Exact.safer`."""
         return self._pairs(self.members.member(row), point[None, None], level), KNAPSACK
 
     def _pairs(self, members: Stack, points: Floats, level: int) -> Pairs:
@@ -294,8 +286,7 @@ Points = NDArray[np.float64]
 
 _SAMPLE = 64
 
-_AGAIN = 2
-"""Candidates that are followed as they are where smoothing gives nothing better."""
+_AGAIN = 2  # candidates that are followed as they are where smoothing gives nothing better
 
 _FEW, _NEAR = 15, 2e-3
 """Steps of that, and how far the first may go, as a share of the box."""

@@ -22,18 +22,13 @@ Lanes = NDArray[np.int64]
 
 W = TypeVar("W", bound=CounterExample)
 
-_COPIES = 8
-"""Starts about a single candidate: a batch of them costs hardly more than one."""
+_COPIES = 8  # starts about a single candidate: a batch of them costs hardly more than one
 _SPREAD = 0.1
-_BACK = 12
-"""Steps of an ascent that backs off."""
-_TIED = 12
-"""Steps of an ascent that weighs goals that tie."""
+_BACK = 12  # steps of an ascent that backs off
+_TIED = 12  # steps of an ascent that weighs goals that tie
 _FINISHED = 3
-_HOPELESS = 0.5
-"""Share of what is asked for that the first, rounded-off ascent must reach."""
-_SHORT = 0.01
-"""Share of it that finishing may make up for."""
+_HOPELESS = 0.5  # share of what is asked for that the first, rounded-off ascent must reach
+_SHORT = 0.01  # share of it that finishing may make up for
 
 
 def refine(
@@ -117,30 +112,22 @@ def _starts(field: Field[W], points: Points, rng: np.random.Generator) -> Floats
     return field.nearest(points[:, None] + noise * (box.upper - box.lower))
 
 
-SEEN = 256
-"""Points that tell typical sizes."""
+SEEN = 256  # points that tell typical sizes
 
 _STARTS = 1024
-_SCORED = 2.5e9
-"""Products that may be spent to score all lanes once."""
-_ASCENDED = 4_000_000
-"""Parameters that a round of ascents may touch in each step."""
+_SCORED = 2.5e9  # products that may be spent to score all lanes once
+_ASCENDED = 4_000_000  # parameters that a round of ascents may touch in each step
 _MOST, _LEAST = 512, 64
 """Ascents of a round."""
-_SCORING = 0.3
-"""Share of the time left that scoring lanes once may take."""
+_SCORING = 0.3  # share of the time left that scoring lanes once may take
 _LANES = 64
-_HOPS = (8, 32, 1, 1, 4, 1)
-"""Lanes about whose best points a round ascends again."""
+_HOPS = (8, 32, 1, 1, 4, 1)  # lanes about whose best points a round ascends again
 _ROUNDS = 18
-_PATIENCE = 4
-"""Rounds without a gain that end the search."""
+_PATIENCE = 4  # rounds without a gain that end the search
 _ENOUGH = 6
 _GAIN = 2e-4
-_ROWS = 32
-"""Rows of one group of discrete features that are tried at once."""
-_TRIED = 3
-"""Lanes that are finished after a round, where any value above a threshold will do."""
+_ROWS = 32  # rows of one group of discrete features that are tried at once
+_TRIED = 3  # lanes that are finished after a round, where any value above a threshold will do
 
 
 def attack(

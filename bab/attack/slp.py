@@ -60,7 +60,6 @@ class Problem(Protocol):
 
     def at(self, points: Floats, widths: tuple[float, ...] | None) -> Model:
         """Return the goals and limits near points, shape (m, p, d); see `evaluate`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -220,11 +219,8 @@ def _program(
     return None if done.status != 0 or done.x is None else np.asarray(done.x[:inputs])
 
 
-KNAPSACK: Final = Step(_knapsack, 1.5, 0.5, 1e-9)
-"""For one goal and at most one limit."""
-
-PROGRAM: Final = Step(_programs, 2.0, 0.25, 1e-7)
-"""For any, at far more a point."""
+KNAPSACK: Final = Step(_knapsack, 1.5, 0.5, 1e-9)  # for one goal and at most one limit
+PROGRAM: Final = Step(_programs, 2.0, 0.25, 1e-7)  # for any, at far more a point
 
 
 def _choose(where: NDArray[np.bool_], first: Floats, second: Floats) -> Floats:

@@ -14,13 +14,11 @@ from leaveout.bab.forests.search_kernels import begin, bound, narrow
 from leaveout.bab.forests.tree_answers import Longs, Trees, borrow, copy_into, work_on
 from leaveout.compiling import kernel
 
-_LEVELS = 4
-"""Open splits of a tree that the bound follows, as in the last rounds of the search."""
+_LEVELS = 4  # open splits of a tree that the bound follows, as in the last rounds of the search
 _PADDING = 3.0
 """Multiple of the search's padding added to bounds here, so that a program that sums in another
 order stays below."""
-_PART = 64
-"""Members per work item of a thread."""
+_PART = 64  # members per work item of a thread
 _FULL, _DEEP, _LEAK = -1, -2, -3
 
 
@@ -96,7 +94,6 @@ def _too_many(most: int) -> str:
 
 
 def _join_trees(parts: list[BoxTrees]) -> BoxTrees:
-    """Return several trees of boxes as one."""
     return BoxTrees(
         np.concatenate([each.size for each in parts]),
         np.concatenate([each.feature for each in parts]),

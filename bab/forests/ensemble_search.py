@@ -23,25 +23,19 @@ from leaveout.encoders.forests.cells import Codes, Longs
 from leaveout.encoders.forests.ensembles import Sums, Words
 from leaveout.encoders.forests.tree_walks import refine, weigh_splits
 
-_MULTIPLES = (0.5, 1.0, 2.0)
-"""Multiples of a condition that are added to another form."""
+_MULTIPLES = (0.5, 1.0, 2.0)  # multiples of a condition that are added to another form
 _MOST_COLUMNS = 24
-_CANDIDATES = 4
-"""Questions that are tried at a box before one splits it."""
+_CANDIDATES = 4  # questions that are tried at a box before one splits it
 _LOOKED_AT = 32
-_DIVE = 8
-"""A leaf of the search is sought from every so many boxes."""
-_SAMPLE = 64
-"""Inputs drawn before the search."""
+_DIVE = 8  # a leaf of the search is sought from every so many boxes
+_SAMPLE = 64  # inputs drawn before the search
 EMPTY, EXACT, ORDERED = -2, -3, -4
 """Why a box is closed: it is empty; the scores in it are known; a score is ordered (-4 minus the
 combination)."""
-_PASSES = 4
-"""Most passes over the conditions on features at a box."""
+_PASSES = 4  # most passes over the conditions on features at a box
 _SLACK = 1e-12
 _TELL = 0.5
-_WHOLE = 20_000
-"""Most waiting boxes that keep what trees do in them."""
+_WHOLE = 20_000  # most waiting boxes that keep what trees do in them
 
 
 @dataclass(frozen=True, eq=False)
@@ -433,12 +427,10 @@ class Search:
         assert best is not None
         _, node, halves = best
         if self.trail is not None:
-            halves = self._keep(box, node, halves, mark)
+            halves = self._keep(box, node, mark)
         return [each for each in halves if each is not None]
 
-    def _keep(
-        self, box: _Box, node: int, halves: list[_Box | None], mark: int | None
-    ) -> list[_Box | None]:
+    def _keep(self, box: _Box, node: int, mark: int | None) -> list[_Box | None]:
         """Keep the chosen halves alone in the trail."""
         assert self.trail is not None
         for rows in (self.trail.parent, self.trail.side, self.trail.node, self.trail.column):

@@ -183,22 +183,14 @@ Result = EngineResult
 _SLOTS = 256
 _BUDGETS = ((1, 0), (64, 2), (512, 2), (4096, 4))
 """Boxes per member, and open splits of a tree that the bound follows, round by round."""
-_GROWTH = 8
-"""Factor by which the boxes grow in each later round."""
-_ASCENTS = 64
-"""Members near whose changes leaks are sought first."""
-_ROUNDS = 20
-"""Passes over the thresholds near an input."""
-_MIXTURES = 128
-"""Mixtures of inputs from which leaks are sought."""
-_STARTS = 16
-"""Inputs from which leaks of a single other forest are sought."""
-_PART = 64
-"""Members per work item of a thread."""
-_LOOK = 0.05
-"""Seconds between checks of the clock."""
-_TELL = 0.5
-"""Seconds between progress reports."""
+_GROWTH = 8  # factor by which the boxes grow in each later round
+_ASCENTS = 64  # members near whose changes leaks are sought first
+_ROUNDS = 20  # passes over the thresholds near an input
+_MIXTURES = 128  # mixtures of inputs from which leaks are sought
+_STARTS = 16  # inputs from which leaks of a single other forest are sought
+_PART = 64  # members per work item of a thread
+_LOOK = 0.05  # seconds between checks of the clock
+_TELL = 0.5  # seconds between progress reports
 
 
 def search_forests(

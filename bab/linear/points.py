@@ -11,8 +11,7 @@ from leaveout.arrays import Floats, Integers
 from leaveout.encoders import Box
 from leaveout.kernel.design import Column, Design, Region
 
-_GRID = 65
-"""Values of a feature that splines read."""
+_GRID = 65  # values of a feature that splines read
 
 _LINE = 257
 """Points of a line at once; each round of a line search looks at one part between two of them."""

@@ -27,8 +27,7 @@ from leaveout.kernel.family import Family, Score
 from leaveout.kernel.numbers import lengths
 from leaveout.models.linear.family import centre, refine
 
-_MORE = 1e-11
-"""By how much weights exceed a sum of 1, so that rounding does not take them below it."""
+_MORE = 1e-11  # by how much weights exceed a sum of 1, so that rounding does not take them below it
 
 
 class Mean(NamedTuple):
@@ -148,27 +147,18 @@ def leak_goals(family: Family, label: int) -> tuple[Goal, ...]:
     return tuple(Goal(family.margin(label, rival)) for rival in rivals)
 
 
-_TOGETHER = 48
-"""Members that are improved in a round, at most."""
+_TOGETHER = 48  # members that are improved in a round, at most
 
 _FEWEST = 4
-_ROUND = 2**25
-"""Numbers of rows that a round of refitting reads, or those of its fewest members."""
-
-_STEPS = 44
-"""Of a golden section search."""
-
-_ALL = 2**22
-"""Numbers of all members up to which every member's multiplier is improved in the end."""
-
-_POINTS = 8
-"""Members of a round for which inputs are looked for."""
+_ROUND = 2**25  # numbers of rows that a round of refitting reads, or those of its fewest members
+_STEPS = 44  # of a golden section search
+_ALL = 2**22  # numbers of all members up to which every member's multiplier is improved in the end
+_POINTS = 8  # members of a round for which inputs are looked for
 
 _GOLDEN = (5.0**0.5 - 1.0) / 2.0
 _FAR = 1e100
 _SAME = 1e-9
-_SAFE = 1e-9
-"""What another machine's rounding may change in a bound."""
+_SAFE = 1e-9  # what another machine's rounding may change in a bound
 
 
 @dataclass(eq=False)

@@ -37,11 +37,8 @@ from leaveout.solvers import Outcome, Settings, SolverProcess, Status
 
 State = Literal["fresh", "exact", "relaxed", "stopped", "numerical", "failed"]
 
-_ABOUT = 0.01
-"""Share of a bound within which its optimum is sought a second time."""
-
-_LARGEST = 1e6
-"""With larger scaled weights, rounding exceeds the tolerance, so no MILP is trusted."""
+_ABOUT = 0.01  # share of a bound within which its optimum is sought a second time
+_LARGEST = 1e6  # with larger scaled weights, rounding exceeds the tolerance, so no MILP is trusted
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,7 +155,6 @@ class _Attempt:
     def finish(
         self, state: State, upper: float, point: Floats | None = None, *, detail: str = ""
     ) -> Bounded:
-        """Return the outcome."""
         return Bounded(
             replace(self.task, upper=upper, state=state, detail=detail), point, self.solved
         )
@@ -404,7 +400,6 @@ class _Search:
         return self._result()
 
     def _is_done(self) -> bool:
-        """Return whether the search is over."""
         over = self.contradicted or self.deadline.over
         return over or self._is_refuted() or self._is_closed()
 

@@ -41,8 +41,7 @@ def find_variant(name: str) -> Variant:
     raise SpecError(f"unknown variant {name!r}; known variants: {', '.join(VARIANTS)}")
 
 
-TIGHT = 1e-9
-"""Tolerance requested from solvers."""
+TIGHT = 1e-9  # tolerance requested from solvers
 
 LOOSE = 1e-6
 """Tolerance assumed for solvers without the option."""

@@ -34,8 +34,7 @@ from leaveout.encoders.rational import (
 )
 from leaveout.models.matrices import Sparse, take_rows
 
-_ROOM = 1e-9
-"""Share of the absolute terms of a sum, which may cancel."""
+_ROOM = 1e-9  # share of the absolute terms of a sum, which may cancel
 
 
 class PointRegions:
@@ -111,8 +110,7 @@ _NEAR_FLOAT32 = 16.0
 _SHARE, _START = 0.25, 0.2
 """Share of the time spent here, and seconds at the start; less if few nodes are settled."""
 
-_WORK = 200_000
-"""Most products in exact arithmetic per node."""
+_WORK = 200_000  # most products in exact arithmetic per node
 _MOST_ROWS = 60
 
 

@@ -13,48 +13,34 @@ from leaveout.bab.native.nodes import Node, Split
 from leaveout.bab.native.question import SMALL_REGION
 from leaveout.kernel.smooth import FUNCTIONS, Kinds
 
-_SPREAD = 0.3
-"""Least share of a bound's open part due to the set for its members to be split."""
-
-_NARROW = 1e-9
-"""Narrower inputs and ranges are not split."""
+_SPREAD = 0.3  # least share of a bound's open part due to the set for its members to be split
+_NARROW = 1e-9  # narrower inputs and ranges are not split
 
 _INNER = 0.15
 """A range is split where curvature changes, unless that is nearer to an end than this share."""
 
-_LITTLE = 0.25
-"""Least share of the rounding error that input splits must be able to gain."""
+_LITTLE = 0.25  # least share of the rounding error that input splits must be able to gain
 
 _NOTHING = 1e-4
 """Least share of a bound's open part that inputs must be able to gain, if members can be split."""
 
-_TINY_REGION = 1e-5
-"""Widest input of a region whose rest is left to float32 rounding."""
+_TINY_REGION = 1e-5  # widest input of a region whose rest is left to float32 rounding
 
 _KINDS = {"input": 0, "phase": 1, "range": 1, "untied": 2}
 
-_TRIED = 4
-"""Nodes of a size class that are split in several ways before one kind is preferred."""
-
-_EXPLORE = 0.03
-"""Share of nodes that are split in several ways later."""
+_TRIED = 4  # nodes of a size class that are split in several ways before one kind is preferred
+_EXPLORE = 0.03  # share of nodes that are split in several ways later
 
 _FORGET = 0.995
 
-_OFTEN = 4
-"""Trials of a neuron, in all and for one member, after which its gains are known."""
-
-_CANDIDATES = 4
-"""Neurons that are tried for one member, where all members' gains are known."""
+_OFTEN = 4  # trials of a neuron, in all and for one member, after which its gains are known
+_CANDIDATES = 4  # neurons that are tried for one member, where all members' gains are known
 
 _OWN, _COMMON = 2.0, 1.0
 """Trials that expectations count for: those of all members, and those by the gap of phases."""
 
-_LARGEST = 4.0
-"""Largest gap of a neuron's phases, relative to the mean, that counts."""
-
-_EXTRA = 0.4
-"""Phases that may be tried beside the best one, relative to those that are kept."""
+_LARGEST = 4.0  # largest gap of a neuron's phases, relative to the mean, that counts
+_EXTRA = 0.4  # phases that may be tried beside the best one, relative to those that are kept
 
 
 @dataclass(eq=False)

@@ -65,25 +65,21 @@ class Propagation:
         return value + 1e-12 * (abs(value) + error)
 
 
-STEPS = 40
-"""Steps of the dual ascent at a node, when the largest value is sought."""
+STEPS = 40  # steps of the dual ascent at a node, when the largest value is sought
 
-_FEW_STEPS = 10
-"""The same when a node only has to be dropped: then visiting more nodes proves more."""
+_FEW_STEPS = 10  # the same when a node only has to be dropped: then visiting more nodes proves more
 
 BELOW = math.nextafter(0.0, -math.inf)
 """Upper bound that excludes counter-examples of a guarantee; at exactly 0 there may be some."""
 
 _UNIT32 = 2.0**-24
 
-_SAME = 1e-9
-"""Bounds this close count as equal, even near 0."""
+_SAME = 1e-9  # bounds this close count as equal, even near 0
 
 _MATTERS = 8.0
 """Errors are recomputed if they exceed one part in this many of a node's open part ..."""
 
-_NARROWER = 0.7
-"""... and the region has shrunk by this factor since the last time."""
+_NARROWER = 0.7  # ... and the region has shrunk by this factor since the last time
 
 
 def tune_ascents(options: NativeOptions, *, decides: bool) -> NativeOptions:

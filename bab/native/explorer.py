@@ -35,14 +35,9 @@ RoundingBound = Callable[[Node, float], Node]
 _BATCH, _WORK = 32, 2**27
 """Nodes split at once: fewer where bounding them may take longer than this many products."""
 
-_WIDEST = 512
-"""Nodes bounded at once while sets of members are split."""
-
-_PATIENCE = 4096
-"""Nodes bounded near the target, or as many as before that, until it is given up."""
-
-_HINTED = 4
-"""Nodes that cannot be split further to keep as hints: the value is likely to be there."""
+_WIDEST = 512  # nodes bounded at once while sets of members are split
+_PATIENCE = 4096  # nodes bounded near the target, or as many as before that, until it is given up
+_HINTED = 4  # nodes that cannot be split further to keep as hints: the value is likely to be there
 
 
 @dataclass(frozen=True)
@@ -286,7 +281,6 @@ class Explorer:
         return pair
 
     def _split_members(self, node: Node) -> list[NDArray[np.int64]]:
-        """Return the clusters that split a node's members."""
         assert self.clusters is not None, "sets of members need clusters"
         return list(self.clusters.split(node.members))
 
@@ -336,8 +330,7 @@ class Explorer:
             return result
         batch, groups = batch_of(chosen, target, target)
         own = self.space.sets(groups)
-        bare = replace(
-            own,
+        bare = own._replace(
             radius=np.zeros_like(own.radius),
             slack=np.zeros_like(own.slack),
             exact=np.ones_like(own.exact),
@@ -376,11 +369,8 @@ class Explorer:
 
 Members = NDArray[np.int64]
 
-_MOST = 31
-"""Most groups of a tree."""
-
-_READ = 2**28
-"""Most parameters of members read to bound groups: about a second."""
+_MOST = 31  # most groups of a tree
+_READ = 2**28  # most parameters of members read to bound groups: about a second
 
 
 @dataclass(frozen=True, eq=False)

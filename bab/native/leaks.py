@@ -32,8 +32,7 @@ from leaveout.errors import FamilyError
 from leaveout.models import Family, Members, load_family_file
 from leaveout.models.onnx.file import network_from
 
-_BY_PATH = 2**25
-"""Families of at least this many bytes are sent to workers by file name."""
+_BY_PATH = 2**25  # families of at least this many bytes are sent to workers by file name
 
 
 class Leaks:

@@ -34,12 +34,10 @@ class Finding(Protocol):
     @property
     def value(self) -> float:
         """Its least goal, as computed in float32."""
-        ...
 
     @property
     def member(self) -> int:
         """The family member it belongs to."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -56,15 +54,12 @@ class Settling(Protocol):
     @property
     def noise(self) -> float:
         """Distance from the target at which a bound may stay forever."""
-        ...
 
     def applies(self, node: Node, target: float, *, last: bool) -> bool:
         """Return whether to examine a node: as the last resort, or near the target in good time."""
-        ...
 
     def settle(self, node: Node) -> Settled:
         """Examine a node without padding."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +105,6 @@ class Payload(Protocol):
 
     def open(self) -> Question[Any]:
         """Return the question."""
-        ...
 
 
 class Question(Protocol[W]):
@@ -119,78 +113,61 @@ class Question(Protocol[W]):
     @property
     def label(self) -> int:
         """The label shown to observers of the search; -1 if none."""
-        ...
 
     @property
     def members(self) -> int:
         """The number of members; 1 without a family."""
-        ...
 
     @property
     def least(self) -> float:
         """Lower bound known without a counter-example."""
-        ...
 
     @property
     def most(self) -> float:
         """Bound proved by propagation alone, for all members."""
-        ...
 
     @property
     def rounding(self) -> float:
         """Largest effect of float32 evaluation on any bound."""
-        ...
 
     @property
     def room(self) -> Room:
         """Margin for a checker's own rounding of the proof."""
-        ...
 
     @property
     def seeks_first(self) -> bool:
         """Whether to attack before bounding: a good witness saves many nodes."""
-        ...
 
     @property
     def opens_slowly(self) -> bool:
         """Whether workers open it slowly, so that they start before any attack."""
-        ...
 
     def prepare(self, options: NativeOptions) -> Prepared:
         """Return the question in the form that kernels use."""
-        ...
 
     def payload(self) -> Payload:
         """Return the question in the form sent to another process."""
-        ...
 
     def first(self, options: NativeOptions, deadline: Deadline, enough: float = ...) -> W | None:
         """Seek counter-examples anywhere; stop at one above ``enough``."""
-        ...
 
     def follow(self, hints: list[Hint], at_least: float, deadline: Deadline) -> W | None:
         """Seek a better counter-example where the explorers' bounds are highest."""
-        ...
 
     def rounding_near(self, found: W) -> float:
         """Return the largest effect of float32 evaluation on a bound near a counter-example."""
-        ...
 
     def enough(self, lower: float, gap: float) -> float:
         """Return the largest upper bound that agrees with a lower one up to a relative gap."""
-        ...
 
     def witness_point(self, found: W) -> NDArray[np.floating]:
         """Return the point of a counter-example, as stored in a checkpoint."""
-        ...
 
     def replay(self, point: NDArray[np.floating], member: int) -> W | None:
         """Replay a saved counter-example; return None if it is not one any more."""
-        ...
 
     def digests(self) -> dict[str, str]:
         """Return digests identifying the question, by their names in messages."""
-        ...
 
 
 _ROOM = 1.0 + 1e-3
@@ -199,17 +176,14 @@ _ROOM = 1.0 + 1e-3
 _SHARE = 1e-6
 """... and at least this share of the error over the whole box, for the checker's float64 ..."""
 
-_UNDERFLOW = 1e-30
-"""... and this constant: the two count underflow in different places."""
+_UNDERFLOW = 1e-30  # ... and this constant: the two count underflow in different places
 
-SMALL_REGION = 0.02
-"""Widest input of a region that float32 evaluation may keep open."""
+SMALL_REGION = 0.02  # widest input of a region that float32 evaluation may keep open
 
 _MATTERS = 8.0
 """Errors are recomputed if they exceed one part in this many of a node's open part ..."""
 
-_NARROWER = 0.7
-"""... and the region has shrunk by this factor since the last time."""
+_NARROWER = 0.7  # ... and the region has shrunk by this factor since the last time
 
 
 class LeakRounding:

@@ -226,20 +226,11 @@ class Stop(StrEnum):
                 return "time", f"stopped after {options.nodes} nodes"
 
 
-_FIRST = 0.2
-"""Share of a search's time for an attack before bounding."""
-
-_FOLLOWING = 0.25
-"""Share of the time so far for following hints."""
-
-_START = 0.1
-"""Seconds of bounding before the first attack, if bounding comes first."""
-
-_SHARE = 0.5
-"""Share of the bounding time so far that each later attack may take."""
-
-_AGAIN = 3.0
-"""Factor by which bounding time must grow before the next attack."""
+_FIRST = 0.2  # share of a search's time for an attack before bounding
+_FOLLOWING = 0.25  # share of the time so far for following hints
+_START = 0.1  # seconds of bounding before the first attack, if bounding comes first
+_SHARE = 0.5  # share of the bounding time so far that each later attack may take
+_AGAIN = 3.0  # factor by which bounding time must grow before the next attack
 
 
 class Seeking(Generic[W]):
@@ -306,8 +297,7 @@ class Seeking(Generic[W]):
         self._known.keep(self._question.first(self._options, limit, enough))
 
 
-_ROUND = 1.0
-"""Seconds that explorers work before they report."""
+_ROUND = 1.0  # seconds that explorers work before they report
 
 _LEAST_GRACE = 0.5
 _GRACE = 0.02
@@ -460,7 +450,6 @@ class NativeSearch(Generic[W]):
             self.deadline.check()
 
     def _make_coordinator(self) -> Coordinator:
-        """Return a coordinator with a new pool."""
         return Coordinator(
             pool=self.executor.pool(self.question, self.options),
             members=self.question.members,

@@ -22,8 +22,7 @@ from leaveout.models.matrices import positive
 
 Members = NDArray[np.int64]
 
-_KEPT = 2**28
-"""Bytes of cached hulls of large sets, if all numbers were float64."""
+_KEPT = 2**28  # bytes of cached hulls of large sets, if all numbers were float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,8 +233,7 @@ class Listed:
         return lower, upper, empty
 
 
-_CACHED = 2**28
-"""Bytes of cached differences of sets."""
+_CACHED = 2**28  # bytes of cached differences of sets
 
 
 @dataclass(frozen=True, eq=False)

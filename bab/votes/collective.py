@@ -52,23 +52,15 @@ class Summed:
     counted: NDArray[np.uint16]  # shape (points at stake,): each y_j, in the same units
 
 
-_FIRST = 8
-"""Points of each initial batch."""
-
-_SPELL = 0.1
-"""Share of the remaining time for one batch."""
-
-_BRIEF = 2.0
-"""Least seconds per batch."""
-
-_IN_VAIN = 8
-"""Successive batches without a saving after which the search stops."""
+_FIRST = 8  # points of each initial batch
+_SPELL = 0.1  # share of the remaining time for one batch
+_BRIEF = 2.0  # least seconds per batch
+_IN_VAIN = 8  # successive batches without a saving after which the search stops
 
 _LARGEST_SUM, _LARGEST_PROGRAMME = 2**22, 2**20
 """Shares beyond which no sum is sought, and gains beyond which no MILP is solved."""
 
-_SUM_SECONDS = 20.0
-"""Time limit of the linear programme of a sum."""
+_SUM_SECONDS = 20.0  # time limit of the linear programme of a sum
 
 Told = Callable[[str], None]
 """Receives progress messages."""
@@ -191,8 +183,7 @@ _SEARCH_SHARE = 0.5
 _SEARCH_SECONDS = 30.0
 _BATCH_SECONDS = 60.0
 """Seconds for batches of points if there is no limit and no MILP that can finish."""
-_TOLERANCE = 1e-4
-"""Tolerance of a bound on a count, beyond the solver's tolerances."""
+_TOLERANCE = 1e-4  # tolerance of a bound on a count, beyond the solver's tolerances
 
 
 @dataclass(frozen=True)
@@ -257,12 +248,10 @@ class _Known:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the bounds agree."""
         return self._upper <= self._lost
 
     @property
     def bounds(self) -> CollectiveBounds:
-        """The known bounds."""
         choices = np.array(self._choices, np.int64)
         lost = tuple(self._stake.lost_points(choices).tolist())
         units = np.repeat(self._stake.group[choices], self._stake.cost[choices])
@@ -274,7 +263,6 @@ class _Known:
         )  # fmt: skip
 
     def search(self, deadline: Deadline) -> None:
-        """Search all attacks."""
         found = search(self._stake, deadline)
         self._choices, self._lost, self._upper = found.choices, found.lost, found.upper
         if self.is_exact:

@@ -23,8 +23,7 @@ bound is wrong only by the solver's arithmetic, far less than this. A larger mar
 nothing, because the optimum is also a whole number.
 """
 
-_WORK = 2e7
-"""Most work of a tree for one pair of labels, before a programme."""
+_WORK = 2e7  # most work of a tree for one pair of labels, before a programme
 
 
 def least_whole(

@@ -18,8 +18,7 @@ from leaveout.kernel.schemes import PRICE, forcing_cost
 PRICES = 3
 """Lists of prices per point: for a free number of target votes, and for the two next to it."""
 
-_MOST = 2**62
-"""Limit of costs in units of 1 / PRICE; beyond it, no bound is computed."""
+_MOST = 2**62  # limit of costs in units of 1 / PRICE; beyond it, no bound is computed
 
 
 @dataclass(frozen=True, eq=False)

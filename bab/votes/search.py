@@ -39,34 +39,21 @@ from leaveout.kernel.counting import (
 WORK = 3e10
 """Most numbers processed for a tree: some minutes."""
 
-_OVERHEAD = 2e5
-"""Numbers that could be processed in the time that a node takes anyhow."""
-
-_WORD = 1.0
-"""Numbers that could be processed in the time of one word where all attacks are tried."""
-
-_PATIENCE = 0.1
-"""Share of that work after which all attacks are tried, if the tree is not finished."""
-
-_SECOND = 1e8
-"""Numbers processed in a second, at least."""
+_OVERHEAD = 2e5  # numbers that could be processed in the time that a node takes anyhow
+_WORD = 1.0  # numbers that could be processed in the time of one word where all attacks are tried
+_PATIENCE = 0.1  # share of that work after which all attacks are tried, if the tree is not finished
+_SECOND = 1e8  # numbers processed in a second, at least
 
 _FIRST, _TURNS = 60, 15
 """Steps towards better weights of points, at the root and at other nodes."""
 
-_STEPS = 300
-"""Steps towards better weights of members."""
-
-_MOST_GAINED = 2
-"""The most that members gain for which weights are sought."""
+_STEPS = 300  # steps towards better weights of members
+_MOST_GAINED = 2  # the most that members gain for which weights are sought
 
 _WHOLE = 2**22
 
-_HALVES = 24
-"""Halvings of an interval of prices."""
-
-_ROOM = 1e-3
-"""What rounding weights to integers may add to a bound."""
+_HALVES = 24  # halvings of an interval of prices
+_ROOM = 1e-3  # what rounding weights to integers may add to a bound
 
 
 class TooLongError(Exception):
@@ -301,11 +288,9 @@ class _Log:
 
     @property
     def nodes(self) -> int:
-        """How many nodes there are."""
         return len(self._rows)
 
     def forget(self, nodes: int) -> None:
-        """Keep only the first nodes."""
         del self._rows[nodes:]
 
     def add(self, hint: Hint | None) -> None:
@@ -328,7 +313,6 @@ class _Log:
 
     @property
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The log so far."""
         names = {name for row in self._rows for name in row}
         return {
             name: np.concatenate([row[name] for row in self._rows if name in row])

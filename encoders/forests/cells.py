@@ -34,8 +34,7 @@ class Groups:
     values: tuple[Floats, ...]  # for each group: the values of each row of codes
 
 
-_DIGITS = 12
-"""Most decimals of an input chosen from a cell."""
+_DIGITS = 12  # most decimals of an input chosen from a cell
 
 
 @dataclass(frozen=True, eq=False)

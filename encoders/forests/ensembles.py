@@ -24,10 +24,8 @@ Domain = tuple[Codes, Words, Longs]
 """Ordered and special codes of each variable; pairs, the first of which is not above the second."""
 
 _UNIT = 2.0**-52
-_LEVELS = 512
-"""Most questions on a path, or more if there is room."""
-_ROOM = 2**28
-"""Bytes for what is known at each question of a path."""
+_LEVELS = 512  # most questions on a path, or more if there is room
+_ROOM = 2**28  # bytes for what is known at each question of a path
 _LEAST = 1e-300
 
 

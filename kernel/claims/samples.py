@@ -17,11 +17,8 @@ from ..values import number
 from .networks import Question, Subject
 from .parts import DrawPart, SampledPart
 
-_MOST_ROWS = 10**8
-"""Most rows to draw from: a permutation of them is held in memory."""
-
-_STREAM = 3
-"""The seed's random stream from which training draws rows."""
+_MOST_ROWS = 10**8  # most rows to draw from: a permutation of them is held in memory
+_STREAM = 3  # the seed's random stream from which training draws rows
 
 _NAMED = 8
 

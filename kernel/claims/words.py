@@ -18,8 +18,7 @@ from .parts import ApplicationPart, ClaimPart, FamilyPart
 _CASES, _FORMS, _TERMS = 6, 12, 8
 """Most cases, forms per case and terms per form that are written out."""
 
-_NONE = -1e290
-"""Every goal is higher: coefficients, features and scores are far smaller."""
+_NONE = -1e290  # every goal is higher: coefficients, features and scores are far smaller
 
 
 @dataclass(frozen=True)

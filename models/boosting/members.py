@@ -93,7 +93,6 @@ class _Packed:
 
     @classmethod
     def of(cls, fit: Fit) -> Any:
-        """Pack a function."""
         import cloudpickle
 
         try:
@@ -105,7 +104,6 @@ class _Packed:
             ) from None
 
     def unpack(self) -> Fit:
-        """Return the function."""
         import cloudpickle
 
         found: Fit = cloudpickle.loads(self.packed)

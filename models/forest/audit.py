@@ -65,7 +65,6 @@ def _split(tree: PlainTree, node: int) -> str:
 
 
 def _tree_difference(a: PlainTree, b: PlainTree, names: np.ndarray) -> str | None:
-    """Return the first difference in preorder."""
     both = min(len(a.feature), len(b.feature))
     apart = (a.feature[:both] != b.feature[:both]) | (a.threshold[:both] != b.threshold[:both])
     apart |= (a.counts[:both] != b.counts[:both]).any(axis=1)

@@ -23,8 +23,7 @@ from leaveout.models.forest.tree_arrays import (
     tree_at,
 )
 
-WHOLE = 4096
-"""Subtrees of at most so many rows are grown in one go."""
+WHOLE = 4096  # subtrees of at most so many rows are grown in one go
 
 UNLIMITED = 2**62
 

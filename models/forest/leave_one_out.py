@@ -272,8 +272,7 @@ Names = NDArray[np.int64]
 OnProgress = Callable[[int, int], None]
 """Called with how many (tree, row) pairs are done, and of how many."""
 
-_AT_ONCE = 512
-"""Rows between two looks at whether to go on."""
+_AT_ONCE = 512  # rows between two looks at whether to go on
 
 
 def leave_one_out(
@@ -446,7 +445,6 @@ def _resize(out: Differences, changes: int, nodes: int) -> Differences:
 
 
 def _join_trees(trees: list[Differences], members: int) -> Changes:
-    """Return the changes of all trees, by member."""
     sizes = [len(each.feature) for each in trees]
     starts = np.cumsum([0, *sizes])[:-1]
     if sum(sizes) >= 2**31:

@@ -104,8 +104,7 @@ _READ = (
     "RandomForestClassifier", "ExtraTreesClassifier", "DecisionTreeClassifier",
     "ExtraTreeClassifier",
 )  # fmt: skip
-_ASKED = 512
-"""Inputs that both programs are asked about when a forest is read."""
+_ASKED = 512  # inputs that both programs are asked about when a forest is read
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,16 +63,13 @@ class ReadWriteLock:
             return what()
 
 
-_MANY = 128
-"""Inputs beyond which all that is pending is grown at once: node by node takes longer."""
+_MANY = 128  # inputs beyond which all that is pending is grown at once: node by node takes longer
 
 _NO_SLOTS = np.empty(0, np.int64)
-_BRIEF = 16
-"""Fewer rows are taken out of all trees in less time than threads take to start."""
+_BRIEF = 16  # fewer rows are taken out of all trees in less time than threads take to start
 _SLICE = 2**16
 """About how many rows are looked at, once a level, while nobody else looks at the forest."""
-_PAUSE = 0.0005
-"""Seconds in which others may take their turns."""
+_PAUSE = 0.0005  # seconds in which others may take their turns
 
 
 class ForestState:

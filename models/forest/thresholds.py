@@ -12,10 +12,8 @@ from leaveout.models.forest.table import Table
 from leaveout.models.forest.tree_arrays import Scratch
 
 _FEW = 48
-_LARGE = 512
-"""Nodes of fewer rows are sorted at once."""
-_MOST = 64
-"""As many values are candidates at most, about."""
+_LARGE = 512  # nodes of fewer rows are sorted at once
+_MOST = 64  # as many values are candidates at most, about
 _DIGIT = 256
 
 

@@ -18,8 +18,7 @@ from leaveout.models.linear.fit import refit, whitener
 Progress = Callable[[int, int], None]
 """Is told how many units were refitted, and of how many."""
 
-_AT_FIRST = 2000
-"""Most units that are refitted at once because their closed form proves nothing."""
+_AT_FIRST = 2000  # most units that are refitted at once because their closed form proves nothing
 
 _TOGETHER = 64
 

@@ -48,7 +48,7 @@ def minimise(problem: Problem, start: Floats | None = None) -> Floats:
     value, gradient, hessian = _look(problem, theta)
     least = np.inf
     for _ in range(_STEPS):
-        factor = _factor(problem, hessian)
+        factor = _factor(hessian)
         direction = linalg.cho_solve(factor, gradient.reshape(-1))
         with np.errstate(over="ignore", invalid="ignore"):
             norm = float(np.sqrt(np.maximum(direction @ gradient.reshape(-1), 0.0)))
@@ -84,12 +84,12 @@ def _farthest(problem: Problem, direction: Floats) -> float:
 def whitener(problem: Problem, theta: Floats) -> Floats:
     """Return R with R R' about the inverse of the curvature at coefficients."""
     _, _, hessian = _look(problem, theta)
-    factor, _ = _factor(problem, hessian)
+    factor, _ = _factor(hessian)
     eye = np.eye(len(factor))
     return np.ascontiguousarray(linalg.solve_triangular(factor, eye, trans="N", lower=False))
 
 
-def _factor(problem: Problem, hessian: Floats) -> tuple[Floats, bool]:
+def _factor(hessian: Floats) -> tuple[Floats, bool]:
     """Return the upper factor U of U'U; raise if the curvature is not positive."""
     size = np.sqrt(np.maximum(np.diag(hessian), 0.0))
     safe = np.where(size > 0, size, 1.0)

@@ -26,8 +26,7 @@ _ESTIMATORS = (
     "loss='log_loss' or 'squared_hinge'), Ridge, LinearRegression, PoissonRegressor, GammaRegressor"
 )
 _ROUNDING = 1e-9
-_SMALL = 1e-6
-"""Share of the sum of weights up to which no warning is given of a gradient."""
+_SMALL = 1e-6  # share of the sum of weights up to which no warning is given of a gradient
 
 
 def from_sklearn(
@@ -163,7 +162,6 @@ def gradient_norm(model: LinearModel) -> float:
 
 
 def _flatten(estimator: Any) -> tuple[list[Any], Any]:
-    """Return the steps before an estimator, and the estimator."""
     steps: list[Any] = []
     while type(estimator).__name__ == "Pipeline":
         steps += [each for _, each in estimator.steps[:-1]]
@@ -190,7 +188,6 @@ class _Fit:
 
 
 def _read(last: Any, y: Any, sample_weight: Any, rows: int) -> _Fit:
-    """Read a fitted estimator."""
     name = type(last).__name__
     if not type(last).__module__.startswith("sklearn.") or name not in _LOSSES:
         raise LinearError(f"a fitted {name} is not supported; expected {_ESTIMATORS}")

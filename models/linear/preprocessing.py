@@ -38,8 +38,7 @@ _STEPS = (
     "KBinsDiscretizer, OneHotEncoder, OrdinalEncoder, SimpleImputer, MissingIndicator, PCA, "
     "VarianceThreshold, SelectKBest, ColumnTransformer, Pipeline"
 )
-_ANY_OTHER = f"{OTHER}\0"
-"""A word that no table has."""
+_ANY_OTHER = f"{OTHER}\0"  # a word that no table has
 
 
 def read_inputs(X: Any, steps: Sequence[Any], label: str) -> tuple[Floats, Stage, Encoding | None]:
@@ -277,7 +276,6 @@ class Stage:
 
 
 def _apply(stage: Stage, step: Any) -> Stage:
-    """Return what a fitted step makes of values."""
     if step is None or step == "passthrough":
         return stage
     kind = type(step).__name__

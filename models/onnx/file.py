@@ -38,8 +38,7 @@ _MOVES = {"ArrayFeatureExtractor", "Imputer"}
 _LINEAR = {"LinearClassifier", "LinearRegressor"}
 _KINDS = {*_MOVES, "Scaler", *_LINEAR}
 _PROBABILITIES = {b"NONE": "", b"LOGISTIC": "Sigmoid", b"SOFTMAX": "Softmax"}
-_NEAR = 1e-5
-"""Allowed relative and absolute difference of probabilities: far above rounding."""
+_NEAR = 1e-5  # allowed relative and absolute difference of probabilities: far above rounding
 
 
 def is_linear(node: onnx.NodeProto) -> bool:

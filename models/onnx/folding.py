@@ -38,10 +38,8 @@ FOLDED = {
 }
 """Operators that can be evaluated on constants: their results depend only on their inputs."""
 
-_LARGEST = 2**26
-"""Most numbers of a constant."""
-_IR = 8
-"""IR version of the models that run single nodes."""
+_LARGEST = 2**26  # most numbers of a constant
+_IR = 8  # IR version of the models that run single nodes
 _WHOLE = {onnx.TensorProto.INT64, onnx.TensorProto.INT32}
 
 
@@ -122,8 +120,7 @@ def _holds_batch(value: NDArray[Any]) -> bool:
     return value.dtype.kind == "i" and bool((value == BATCH).any())
 
 
-_MOST = 2**22
-"""Most numbers of a sample: float32 counts those of three exactly."""
+_MOST = 2**22  # most numbers of a sample: float32 counts those of three exactly
 
 
 def moves(use: Use) -> Operator:

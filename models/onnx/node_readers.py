@@ -14,8 +14,7 @@ from leaveout.models.onnx.operators.shape import Identity, Permute, Place, Reduc
 from leaveout.models.onnx.operators.window import AveragePool, Conv, ConvTranspose, Window
 from leaveout.models.onnx.use import BATCH, BatchUsedError, UnsupportedError, Use
 
-_FAR = 2**31 - 1
-"""An end beyond any axis."""
+_FAR = 2**31 - 1  # an end beyond any axis
 
 
 def slices(use: Use) -> Operator:

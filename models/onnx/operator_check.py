@@ -27,10 +27,8 @@ _UNIT32 = 2.0**-24
 _TINY32 = float(np.finfo(np.float32).tiny)
 _LARGEST32 = float(np.finfo(np.float32).max)
 _SIZES = (1.0, 2.0**-10, 2.0**10)
-_PLACES = 3
-"""Most nonzero numbers of a sparse input."""
-_OWN = 10
-"""Most roundings of a term besides those of its sum, for any operator."""
+_PLACES = 3  # most nonzero numbers of a sparse input
+_OWN = 10  # most roundings of a term besides those of its sum, for any operator
 
 
 def check_operators(

@@ -19,8 +19,7 @@ OUTLINED = "leaveout.activations"
 _COMMUTATIVE = {"Add", "Mul"}
 _KNOWN = {*_COMMUTATIVE, "Div", "Erf", "Pow", "Sigmoid", "Tanh"}
 
-_DEEPEST = 9
-"""Most nodes between an activation's input and its output."""
+_DEEPEST = 9  # most nodes between an activation's input and its output
 
 
 def _c(number: float) -> str:
@@ -66,8 +65,7 @@ FORMS = {form: f"{name}_{i}" for name, forms in _FORMS.items() for i, form in en
 
 Numbers = Mapping[str, np.float32]
 
-_Match = tuple[str, str, list[onnx.NodeProto]]
-"""An activation's input, its name, and its nodes."""
+_Match = tuple[str, str, list[onnx.NodeProto]]  # an activation's input, its name, and its nodes
 
 
 def outline(model: onnx.ModelProto) -> None:

@@ -273,8 +273,7 @@ class BatchError(ModelError):
     """A model that can be read for batches of one sample alone."""
 
 
-SEVERAL = {"Split"}
-"""Operators with more than one output that is read."""
+SEVERAL = {"Split"}  # operators with more than one output that is read
 
 
 def read_graph(model: onnx.ModelProto, where: str, notes: Sequence[str] = ()) -> Graph:

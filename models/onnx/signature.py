@@ -17,8 +17,7 @@ from leaveout.models.onnx.rewrites import Last
 from leaveout.models.onnx.use import DOMAINS, OPSETS
 from leaveout.models.onnx.values import read_parameters
 
-MOST_AXES = 8
-"""Most axes of a tensor."""
+MOST_AXES = 8  # most axes of a tensor
 
 _COPIES = {"Cast", "Identity"}
 _SHAPES = {*_COPIES, "Flatten", "Reshape", "Squeeze", "Unsqueeze"}
@@ -142,8 +141,7 @@ def last_of(model: onnx.ModelProto, output: str) -> Last:
 _USUAL = [["", 17]]
 """The opset that is omitted, so that hashes of ``leaveout train``'s networks stay unchanged."""
 
-_STATED = "2:"
-"""Prefix of hashes that families state; without it, any hash may have omitted opsets."""
+_STATED = "2:"  # prefix of hashes that families state; without it, any hash may have omitted opsets
 
 
 def architecture_hash(model: onnx.ModelProto) -> str:

@@ -52,8 +52,7 @@ AUTO_PAD = Accepted(
 )
 
 
-DOMAINS = {"", "ai.onnx"}
-"""Domain names of ONNX's own operators."""
+DOMAINS = {"", "ai.onnx"}  # domain names of ONNX's own operators
 
 OPSETS = range(7, 24)
 """Supported versions of ONNX's operator set."""

@@ -18,8 +18,7 @@ from leaveout.models.sharded.settings import Mechanism
 Chance: TypeAlias = random.Random
 """Source of random whole numbers; `random.SystemRandom` in production."""
 
-_DIGITS = 40
-"""Decimal places of weights beyond those that the least likely label needs."""
+_DIGITS = 40  # decimal places of weights beyond those that the least likely label needs
 
 
 def operating_system() -> Chance:

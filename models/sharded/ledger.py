@@ -169,8 +169,7 @@ def _moved_error(database: sqlite3.Connection) -> MovedError:
     )
 
 
-_BUSY = 60.0
-"""Seconds to wait for another process."""
+_BUSY = 60.0  # seconds to wait for another process
 
 
 class ExhaustedError(ShardedError):

@@ -63,14 +63,11 @@ def published_retrained(risk: float, points: int | None = None) -> float:
     return 1 + math.sqrt(2 * math.log((1 if points is None else points) / risk))
 
 
-RISK = 1e-6
-"""Probability that an update retrains more shards than stated."""
+RISK = 1e-6  # probability that an update retrains more shards than stated
 
 _PRIVATE: tuple[Mechanism, ...] = ("exponential", "noisy_max")
-_GROWTH = 2
-"""Most times by which a service may outgrow the rows of the table."""
-_ERRORS = 2.0
-"""Standard errors by which answers must beat the most frequent label in accuracy."""
+_GROWTH = 2  # most times by which a service may outgrow the rows of the table
+_ERRORS = 2.0  # standard errors by which answers must beat the most frequent label in accuracy
 _STEPS = 200
 
 

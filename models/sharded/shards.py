@@ -15,8 +15,7 @@ from leaveout.errors import ShardedError
 from leaveout.models.sharded.rows import Rows
 
 KEY_BYTES = 32
-_A_HASH = 8
-"""Shards drawn from one 64-byte hash."""
+_A_HASH = 8  # shards drawn from one 64-byte hash
 
 
 def epoch_key(seed: bytes | None, epoch: int) -> bytes:
@@ -50,7 +49,6 @@ def training_seed(key: bytes, shard: int) -> int:
 
 
 def _keyed_hash(key: bytes, what: bytes, *numbers: int, size: int = 64) -> bytes:
-    """Return the keyed hash of numbers."""
     text = b"".join(number.to_bytes(8, "little") for number in numbers)
     return hashlib.blake2b(text, digest_size=size, key=key, person=what).digest()
 

@@ -172,7 +172,6 @@ class Blocks:
 
 
 def _header(networks: int, parameters: int) -> bytes:
-    """Return the header of a block's file."""
     stream = io.BytesIO()
     descr, shape = npy.dtype_to_descr(np.dtype(np.float32)), (networks, parameters)
     npy.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})

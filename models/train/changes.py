@@ -28,8 +28,7 @@ from leaveout.models.train.receipts import Sign, openings
 from leaveout.written import first_few
 
 _SHOWN = 3
-_LOOKED_THROUGH = 2**26
-"""Most bytes of a file that is looked through."""
+_LOOKED_THROUGH = 2**26  # most bytes of a file that is looked through
 
 
 @dataclass(frozen=True)
@@ -295,7 +294,6 @@ def _files_with_names(folder: ModelFolder, rows: Sequence[str]) -> tuple[Path, .
 
 
 def _rows_by_name(folder: ModelFolder) -> dict[str, list[int]]:
-    """Return the model's rows by displayed name."""
     ids, held = folder.columns.ids, folder.rows
     found: dict[str, list[int]] = {}
     if held.groups is not None:

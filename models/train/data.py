@@ -91,8 +91,7 @@ MANY_WORDS = 500
 _MOST_CATEGORIES = 50
 _NAMED = "--id names one of its columns"
 _FILL = "--missing drop or --missing mark, fill it in, or --drop the column"
-_FEW_ROWS = 20
-"""With fewer rows, words unique to each row do not suggest names."""
+_FEW_ROWS = 20  # with fewer rows, words unique to each row do not suggest names
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,8 +323,7 @@ def _is_numeric(cells: Cells) -> bool:
 
 
 _MOST_LABELS = 20
-_SHOWN = 20
-"""Constant columns."""
+_SHOWN = 20  # constant columns
 
 
 def _cautions(

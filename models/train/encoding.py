@@ -64,8 +64,7 @@ OTHER = "(other)"
 GAP = "nan"
 """What is read for a missing number that stays missing."""
 
-INDICATED = ("no", "yes")
-"""Whether a number is missing, in words."""
+INDICATED = ("no", "yes")  # whether a number is missing, in words
 
 
 def indicator_name(column: str) -> str:
@@ -274,7 +273,6 @@ def _encode_column(
 def _places(
     column: CategoryColumn, cells: Sequence[str | float], place_of: Callable[[int], str]
 ) -> list[int]:
-    """Return the category of each cell."""
     position = {category: place for place, category in enumerate(column.categories)}
     truths = {category.lower(): place for category, place in position.items()}
     places = []
@@ -293,8 +291,7 @@ def _places(
     return places
 
 
-_FEW = 12
-"""Categories that a message lists."""
+_FEW = 12  # categories that a message lists
 
 
 def _some(categories: Sequence[str]) -> str:
@@ -328,14 +325,10 @@ def _numbers(
     return values
 
 
-MOST_WHOLE = 1_000_000
-"""Most whole numbers of a column that are listed individually."""
-_FARTHEST = 2**50
-"""Largest of these in absolute value."""
-_ENOUGH = 17
-"""Digits that distinguish all float64 numbers."""
-_PLAIN = (1e-6, 1e16)
-"""Range of absolute values that are written without an exponent."""
+MOST_WHOLE = 1_000_000  # most whole numbers of a column that are listed individually
+_FARTHEST = 2**50  # largest of these in absolute value
+_ENOUGH = 17  # digits that distinguish all float64 numbers
+_PLAIN = (1e-6, 1e16)  # range of absolute values that are written without an exponent
 
 
 def decode_row(

@@ -20,13 +20,10 @@ from leaveout.models.train.encoding import CategoryColumn, Encoding, listable
 if TYPE_CHECKING:
     import onnx
 
-_MOST_LISTED = 1_000_000
-"""Most numbers listed by the whole set; further columns stay ranges."""
-_MOST_CHARACTERS = 60_000
-"""Most characters that list them, the box included."""
+_MOST_LISTED = 1_000_000  # most numbers listed by the whole set; further columns stay ranges
+_MOST_CHARACTERS = 60_000  # most characters that list them, the box included
 _LONGEST = 60
-_NAMED = 8
-"""Columns that stay ranges and are named."""
+_NAMED = 8  # columns that stay ranges and are named
 
 
 def records_text(facts: DataFacts, encoding: Encoding) -> str:

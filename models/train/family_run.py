@@ -25,10 +25,8 @@ from leaveout.models.train.job import PARTIAL, Job, finished_networks, is_comple
 from leaveout.models.train.pool import Block, Failed, Noted, OpenPool, Step, Trained
 from leaveout.models.train.report import TrainingProgress, TrainingReport
 
-_MEASURED = 5.0
-"""Seconds of training before a forecast."""
-_LONG = 600.0
-"""A shorter remaining time, in seconds, is not reported."""
+_MEASURED = 5.0  # seconds of training before a forecast
+_LONG = 600.0  # a shorter remaining time, in seconds, is not reported
 _SAMPLE = 3000
 _CLOSE = 10
 """Over more numbers, bounds of a family seldom close in minutes; see ``docs/results.md``."""
@@ -128,10 +126,8 @@ def _size(count: float) -> str:
     return f"{count / scale:.3g} {unit}"
 
 
-_CHUNK = 4096
-"""Rows evaluated at once."""
-_COPIED = 2**24
-"""Numbers of finished networks copied at once."""
+_CHUNK = 4096  # rows evaluated at once
+_COPIED = 2**24  # numbers of finished networks copied at once
 
 OnProgress = Callable[[TrainingProgress], None]
 

@@ -31,10 +31,8 @@ from leaveout.models.table import Table
 from leaveout.models.train.columns import Subject, TableColumns
 from leaveout.models.train.receipts import SALT, Receipts
 
-_OF_ROWS = FAMILY
-"""What others keep here that is made of the model alone, and of the rows it held."""
-_EARLIER = "receipt.json"
-"""The one receipt that earlier versions kept."""
+_OF_ROWS = FAMILY  # what others keep here that is made of the model alone, and of the rows it held
+_EARLIER = "receipt.json"  # the one receipt that earlier versions kept
 REQUEST = ".leaveout-request"
 """A seed and salted digest of what was last asked for, until the program said that it is done."""
 SEED = 16

@@ -98,17 +98,10 @@ Event = Step | Done | Trained | Failed | Checked | Noted
 class Task(ABC):
     """What all orders of a run share: data and training."""
 
-    reference: str = ""
-    """Digest that each machine's check must give; empty before this machine's check."""
-
-    gpus: int = 0
-    """GPUs per worker."""
-
-    folder: str
-    """Folder of the blocks; empty if only the parent can write there."""
-
-    removed: NDArray[np.int64]
-    """The row that each member lacks, shape (members,)."""
+    reference: str = ""  # digest that each machine's check must give; empty before this machine's
+    gpus: int = 0  # per worker
+    folder: str  # of the blocks; empty if only the parent can write there
+    removed: NDArray[np.int64]  # shape (members,): the row that each member lacks
 
     @abstractmethod
     def prepare(self) -> None:
@@ -161,7 +154,6 @@ class Pool(Protocol):
 
     def work(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Event]]:
         """Yield the events of all orders as they come."""
-        ...
 
 
 OpenPool = Callable[[int], AbstractContextManager[Pool]]

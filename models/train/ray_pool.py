@@ -35,11 +35,8 @@ from leaveout.ray_cluster import RayDriver, RayLostError
 from leaveout.ray_driver import Over, Role, Say, first_line, this_machine
 from leaveout.version import VERSION
 
-_LOOK = 0.2
-"""Seconds between checks for messages of the parent."""
-
-_TELL = 2.0
-"""Seconds between a worker's progress reports, and between checks for them."""
+_LOOK = 0.2  # seconds between checks for messages of the parent
+_TELL = 2.0  # seconds between a worker's progress reports, and between checks for them
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,6 @@ class TrainBlocks(Role):
     variables: dict[str, str]  # environment of the workers
 
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
-        """See `Role.serve`."""
         _Driver(ray, self, say).run(inbox)
 
 
@@ -258,14 +254,9 @@ def _processor() -> str:
     return names[0] if names else platform.machine()
 
 
-_DEATHS = 3
-"""Deaths of workers after which a block is given up."""
-
-_AHEAD = 2
-"""Orders sent per running one, so that no machine has to wait."""
-
-_WAIT = 1.0
-"""Seconds between checks for new machines."""
+_DEATHS = 3  # deaths of workers after which a block is given up
+_AHEAD = 2  # orders sent per running one, so that no machine has to wait
+_WAIT = 1.0  # seconds between checks for new machines
 
 
 @contextmanager
@@ -332,7 +323,6 @@ class _Orders:
         self._unlike: list[str] = []
 
     def work(self, orders: Iterable[Order]) -> Iterator[tuple[Order, Event]]:
-        """See `Pool.work`."""
         waiting, numbers = iter(orders), itertools.count()
         self._driver.serve(self._role)
         self._give(waiting, numbers)

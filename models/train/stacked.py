@@ -275,8 +275,7 @@ NOTHING = -1
 """Marks a network that lacks no row."""
 
 _ROOMS = 4
-_GATHERED = 2**15
-"""Rows gathered at a time in the order of an epoch."""
+_GATHERED = 2**15  # rows gathered at a time in the order of an epoch
 
 
 _EVEN = 64

@@ -49,8 +49,7 @@ if TYPE_CHECKING:
 GROUP = {"cpu": None, "cuda": 128}
 """Networks per product, by device: fixed on a GPU, see `Products`."""
 
-_USED = 0.9
-"""Share of the memory used for networks: allocators leave gaps."""
+_USED = 0.9  # share of the memory used for networks: allocators leave gaps
 
 
 @dataclass
@@ -136,10 +135,8 @@ def claim_device(folder: Path, devices: int) -> tuple[int, IO[bytes]]:
     raise TrainingError(f"each of the {devices} devices already has a worker")
 
 
-_TELL = 1.0
-"""Seconds between two progress reports."""
-_BATCHES = 10
-"""Steps per epoch of a check; the last batch has one row less."""
+_TELL = 1.0  # seconds between two progress reports
+_BATCHES = 10  # steps per epoch of a check; the last batch has one row less
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +214,6 @@ class StackedTask(Task):
     def _train(
         self, networks: range, of: range, say: Callable[[Step | Noted], None]
     ) -> NDArray[np.float32]:
-        """Train some networks of an order."""
         stack, before = self._stack(networks, self.room.device), networks.start - of.start
 
         last = time.monotonic()

@@ -15,10 +15,8 @@ from leaveout.errors import TreesError
 from leaveout.kernel.numbers import Rejected, need
 from leaveout.kernel.trees import Ensemble, Nodes
 
-_DEEPEST = 10_000
-"""Most questions on a path."""
-_MOST_CELLS = 2**28
-"""Most entries of the table of categories, and of the table of values."""
+_DEEPEST = 10_000  # most questions on a path
+_MOST_CELLS = 2**28  # most entries of the table of categories, and of the table of values
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,8 +29,7 @@ from leaveout.models.trees.assemble import (
     label_names,
 )
 
-_DEEPEST = 20
-"""Oblivious trees have all 2**depth leaves; CatBoost itself allows depth 16."""
+_DEEPEST = 20  # oblivious trees have all 2**depth leaves; CatBoost itself allows depth 16
 _TREATMENTS = {"AsFalse": True, "AsIs": True, "AsTrue": False}
 """Whether a missing value goes left, as one that is not above the border."""
 _LINKS = {

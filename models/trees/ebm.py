@@ -28,8 +28,7 @@ from leaveout.models.trees.assemble import (
 
 _LINKS = {"identity": "identity", "log": "exp", "logit": "sigmoid", "mlogit": "softmax"}
 _CATEGORIES = 2**20
-_MOST_CELLS = 2**22
-"""Most cells of a term."""
+_MOST_CELLS = 2**22  # most cells of a term
 
 
 class _Output(msgspec.Struct, forbid_unknown_fields=True):

@@ -18,8 +18,7 @@ from leaveout.kernel.trees import Ensemble, Nodes
 from leaveout.models.trees.assemble import expect, place
 from leaveout.models.trees.files import read_typed, write_typed
 
-_AT_ONCE = 2**23
-"""Trees and scores of members evaluated together."""
+_AT_ONCE = 2**23  # trees and scores of members evaluated together
 
 _VERSION = 1
 _KIND = "members of trees"

@@ -22,8 +22,7 @@ from leaveout.models.archive import (
 )
 from leaveout.models.trees.assemble import expect, place
 
-START = b"PK"
-"""How a file begins."""
+START = b"PK"  # how a file begins
 
 _VERSION = 1
 _KIND = "trees"

@@ -26,18 +26,14 @@ from leaveout.models.trees.assemble import (
     whole,
 )
 
-START = b"tree\n"
-"""How a file begins."""
+START = b"tree\n"  # how a file begins
 
-_ZERO = float(np.float32(1e-35))
-"""LightGBM takes numbers of at most this magnitude for zero."""
+_ZERO = float(np.float32(1e-35))  # LightGBM takes numbers of at most this magnitude for zero
 _BELOW_ZERO = float(np.nextafter(-_ZERO, -np.inf))
 _CATEGORICAL, _DEFAULT_LEFT = 1, 2
 _NO_MISSING, _ZERO_MISSING = 0, 1
-_TIE = 2.0**-48
-"""Above what a few roundings do to a logistic function near 1/2, or to a softmax."""
-_COPIES = 64
-"""How many times a tree may grow where zero is missing."""
+_TIE = 2.0**-48  # above what a few roundings do to a logistic function near 1/2, or to a softmax
+_COPIES = 64  # how many times a tree may grow where zero is missing
 
 _LINKS = {
     **dict.fromkeys(
@@ -251,7 +247,6 @@ def _split_at_zero(tree: Tree, conflict: NDArray[np.bool_]) -> Tree:
 
 
 def _bit_sets(found: dict[str, str]) -> list[NDArray[np.int64]]:
-    """Return the categories of each set."""
     bounds = _numbers(found, "cat_boundaries", _whole(found, "num_cat") + 1, np.int64)
     words = _numbers(found, "cat_threshold", int(bounds[-1]), np.int64)
     steps = np.diff(bounds)

@@ -107,7 +107,6 @@ class _Graph:
         self._read_inputs()
 
     def ensemble(self) -> Ensemble:
-        """Return what the outputs are."""
         for node in self._graph.node:
             self._read_node(node)
         found = [self._value(each.name) for each in self._graph.output]

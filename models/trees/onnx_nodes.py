@@ -21,8 +21,7 @@ from leaveout.kernel.trees import Nodes
 _MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
 _POSTS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
-_LARGEST = 2**23
-"""Most nodes of all trees, once questions of equality are written as comparisons."""
+_LARGEST = 2**23  # most nodes of all trees, once questions of equality are written as comparisons
 _DEEPEST = 2**12
 _MOST_CELLS = 2**28
 _WHOLE = 2**23

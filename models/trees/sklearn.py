@@ -19,8 +19,7 @@ from leaveout.models.trees.assemble import Sets, Tree, assemble, label_names
 
 _TREES = ("DecisionTree", "ExtraTree")
 _FORESTS = ("RandomForest", "ExtraTrees")
-_CATEGORIES = 2**20
-"""Categories must be numbers below this, since each has a place in every set."""
+_CATEGORIES = 2**20  # categories must be numbers below this, since each has a place in every set
 _BELOW_ZERO = float(np.nextafter(0.0, -1.0))
 _LINKS = {
     "IdentityLink": "identity", "LogLink": "exp", "LogitLink": "sigmoid",

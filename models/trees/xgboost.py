@@ -33,8 +33,7 @@ from leaveout.models.trees.assemble import (
 _TIE = 2.0**-20
 """Above what a few roundings to float32 do to a logistic function near 1/2, or to a softmax."""
 _CATEGORIES = 2**24
-_DEEPEST = 64
-"""How deep values of a UBJSON file may be nested; XGBoost nests ten."""
+_DEEPEST = 64  # how deep values of a UBJSON file may be nested; XGBoost nests ten
 
 _IDENTITY = {
     "reg:squarederror", "reg:squaredlogerror", "reg:pseudohubererror", "reg:absoluteerror",
@@ -314,7 +313,6 @@ class _Ubj:
         self._at = 0
 
     def read(self) -> Any:
-        """Return the only value of the file."""
         found = self._value(self._take(1), 0)
         expect(self._at == len(self._data), f"bytes follow the model at {self._at}")
         return found

@@ -43,11 +43,9 @@ class Classifier(Protocol):
 
     def __call__(self, x: Tensor, /) -> Tensor:
         """Return scores (rows, labels) of inputs (rows, features)."""
-        ...
 
     def parameters(self) -> Iterable[Tensor]:
         """Return the trained parameters."""
-        ...
 
 
 C = TypeVar("C", bound=Classifier)

@@ -133,7 +133,6 @@ class GraphNetwork:
         ]
 
     def _stored_name(self, name: str) -> str:
-        """Return the name of an initialiser in the file."""
         while name in self.network.graph.moved:
             name = self.network.graph.moved[name][0]
         return name

@@ -71,15 +71,12 @@ class Findings:
     undefended_right: int | None = None
 
 
-_SMALL = 10
-"""With fewer rows than this, a member learns little."""
+_SMALL = 10  # with fewer rows than this, a member learns little
 _RARELY = 0.1
 """A label answered at most this often relative to its test points is "almost never answered"."""
-_MANY = 50
-"""With more numeric labels, a warning suggests that they are measurements."""
+_MANY = 50  # with more numeric labels, a warning suggests that they are measurements
 _NAMED = 5
-_FEW_ROWS = 20
-"""With fewer rows, words unique to each row do not suggest names."""
+_FEW_ROWS = 20  # with fewer rows, words unique to each row do not suggest names
 _LONGEST = 30
 
 

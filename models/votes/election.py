@@ -25,8 +25,7 @@ from leaveout.models.votes.recipe import ABSENT, Partition, PartRecipe, divide
 from leaveout.models.votes.samples import Samples, hash_text
 from leaveout.models.votes.survival.learner import count_sets
 
-_MOST_WORK = 5e9
-"""Most values to process per level of all trees of a part: one or two minutes."""
+_MOST_WORK = 5e9  # most values to process per level of all trees of a part: one or two minutes
 _SHOWN = 3
 
 _CHANGES: dict[Against, str] = {

@@ -15,8 +15,7 @@ from leaveout.models.train.encoding import CategoryColumn, NumberColumn
 Encode = Callable[[NDArray[np.int64]], NDArray[np.float64]]
 """From rows to their features, shape (rows, features)."""
 
-_FARTHEST = 1e6
-"""Numbers outside a column's range are clipped at this many times the range."""
+_FARTHEST = 1e6  # numbers outside a column's range are clipped at this many times the range
 
 
 @dataclass(frozen=True, eq=False)

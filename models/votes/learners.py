@@ -151,7 +151,6 @@ def _find_estimator(name: str, kind: str, flag: str) -> type[Any]:
 def _make_estimator(
     kind: type[Any], settings: dict[str, object], seed: int, flag: str = "--learner"
 ) -> Any:
-    """Return an estimator with settings, or refuse invalid ones."""
     place = f"{flag} {kind.__name__}"
     inner = {
         name: _find_estimator(str(value), "classifier", f"--set {name}=")()

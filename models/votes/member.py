@@ -56,8 +56,7 @@ def _own_scores(model: Any, X: NDArray[np.float64], seen: NDArray[np.int64]) -> 
     return votes
 
 
-CHUNK = 4096
-"""Test rows evaluated at once: fixed, since sums may depend on their number."""
+CHUNK = 4096  # test rows evaluated at once: fixed, since sums may depend on their number
 
 _FAILURES = (
     ArithmeticError,

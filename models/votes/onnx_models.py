@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 _OPSET = 17
 _MOST_SAID = 200
-_NEVER = -1e30
-"""Score of labels absent in the member's training."""
+_NEVER = -1e30  # score of labels absent in the member's training
 
 
 @dataclass(frozen=True)

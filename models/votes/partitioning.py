@@ -35,8 +35,7 @@ PARTS = "parts.csv"
 MODELS = "models"
 SPEC = "poisoning.spec"
 
-_SHARE_CHANGED = 10
-"""The first guarantee is about edits to one in so many parts."""
+_SHARE_CHANGED = 10  # the first guarantee is about edits to one in so many parts
 
 
 def refuse_occupied(directory: Path) -> None:

@@ -38,12 +38,10 @@ def file_name(path: Path | str) -> str:
     return path_text(Path(path).name)
 
 
-NO_LABEL = -1
-"""The label index of a row whose label is unknown."""
+NO_LABEL = -1  # the label index of a row whose label is unknown
 
 _FEW_LABELS = 50
-_ROWS_A_LABEL = 5
-"""Least rows per label, if there are more than a few labels."""
+_ROWS_A_LABEL = 5  # least rows per label, if there are more than a few labels
 
 BadRows = Literal["refuse", "skip"]
 """Handling of unreadable rows: refuse all data, or skip only those rows."""

@@ -14,13 +14,11 @@ from leaveout.specs.text.expressions import Node, Text
 from leaveout.specs.text.parse import parse, read, with_text
 from leaveout.specs.text.tree import Include, Spec, Statement
 
-SUFFIX = ".spec"
-"""Suffix of included files."""
+SUFFIX = ".spec"  # suffix of included files
 MOST = 100
 """Most files that one specification can include."""
 
-_STARTS = frozenset({"find", "guarantee", "include", "let", "param"})
-"""First words of statements."""
+_STARTS = frozenset({"find", "guarantee", "include", "let", "param"})  # first words of statements
 _COMMENT = re.compile(r"#[^\n]*")
 _WORD = re.compile(r"[a-z]+\b")
 

@@ -332,7 +332,6 @@ def _otherwise(scene: Scene) -> Slip:
 
 
 def _value_missing(scene: Scene) -> str:
-    """Return a message about a missing value."""
     if not {"NAME", "NUMBER", "LPAR"} <= scene.accepts or scene.previous is None:
         return ""
     if scene.token.type in KEYWORDS - STATEMENTS:

@@ -90,7 +90,6 @@ def html(text: str) -> str:
 
 
 def _colour_token(match: re.Match[str]) -> str:
-    """Return the HTML of a matched token."""
     escaped = markup.escape(match.group())
     style = _STYLES.get(match.lastgroup or "")
     return f'<span style="{style}">{escaped}</span>' if style else escaped

@@ -21,12 +21,10 @@ Key: TypeAlias = tuple[Place, bool]
 Found: TypeAlias = MutableMapping[Key, tuple[Fraction, Atom]]
 """The tightest known bounds, and the inequality behind each."""
 
-MOST_STEPS = 300_000
-"""Most terms visited before propagation stops."""
+MOST_STEPS = 300_000  # most terms visited before propagation stops
 _MOST_UPDATES = 8
 """Updates of one bound: relations such as ``x <= y / 2`` and ``y <= x`` tighten without end."""
-_MOST_BITS = 256
-"""Most bits of a bound that is kept exactly."""
+_MOST_BITS = 256  # most bits of a bound that is kept exactly
 
 
 def is_relation(atom: Atom) -> bool:
@@ -106,12 +104,10 @@ def _shorten_bound(value: Fraction, upper: bool) -> Fraction | None:
     return finite_above(value) if upper else finite_below(value)
 
 
-_MOST_RELATIONS = 400
-"""Most relations that are combined."""
+_MOST_RELATIONS = 400  # most relations that are combined
 _DENOMINATOR = 10**6
 _SECONDS = 2.0
-_LARGEST_MULTIPLIER = 1e30
-"""Largest coefficient of a linear programme."""
+_LARGEST_MULTIPLIER = 1e30  # largest coefficient of a linear programme
 
 
 def combined_bound(found: Found, relations: Sequence[Atom], key: Key) -> Fraction | None:
@@ -219,8 +215,7 @@ def _end(found: Found, key: Key) -> float | None:
 
 
 _LARGEST = Fraction(float(np.finfo(np.float32).max))
-_MOST_SOUGHT = 200
-"""Most bounds for which a linear programme is solved."""
+_MOST_SOUGHT = 200  # most bounds for which a linear programme is solved
 _MOST_COPIED = 5_000_000
 _MOST_STEPS_OF_CASES = 10 * MOST_STEPS
 _NOTHING = Atom(Linear(), False, Position())

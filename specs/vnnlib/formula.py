@@ -15,13 +15,11 @@ import numpy as np
 from leaveout.specs.text.errors import Position, Slip, nearest
 from leaveout.specs.vnnlib.text import Bracketed, Lines, Tree, Word
 
-LONGEST_NUMBER = 2000
-"""Most characters of a number: the longest float64 in full has about 1,100."""
+LONGEST_NUMBER = 2000  # most characters of a number: the longest float64 in full has about 1,100
 LARGEST_EXPONENT = 400
 _BITS = 20_000
 _LARGEST32 = float(np.finfo(np.float32).max)
-_BEYOND = Fraction(2**128 - 2**103)
-"""Numbers at least this large round to infinity in float32."""
+_BEYOND = Fraction(2**128 - 2**103)  # numbers at least this large round to infinity in float32
 
 
 class Place(NamedTuple):
@@ -191,8 +189,7 @@ _SIGNS = {"<=": "<=", ">=": ">=", "<": "<", ">": ">", "=": "==", "==": "==", "!=
 _SIGNS["distinct"] = "!="
 _ARITHMETIC = {"+", "-", "*", "/"}
 LOGIC = {"and", "or", "not", "=>", "true", "false"}
-_MOST_NAMES = 1000
-"""Most known names compared with an unknown one."""
+_MOST_NAMES = 1000  # most known names compared with an unknown one
 
 
 class Scope(Protocol):

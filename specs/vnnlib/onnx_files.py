@@ -167,7 +167,6 @@ def _refuse_dropped(network: Network) -> None:
 
 
 def _squeeze_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return a shape without axes of size one."""
     return tuple(size for size in shape if size != 1)
 
 

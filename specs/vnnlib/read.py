@@ -257,8 +257,7 @@ class Declarations:
             raise Slip(each.at, "a query in both real and float32 is not supported")
 
 
-VERSIONS = ("2.0", "2.1")
-"""Version 2.1 adds default values of inputs, which are not supported."""
+VERSIONS = ("2.0", "2.1")  # version 2.1 adds default values of inputs, which are not supported
 
 _VERSION = re.compile(r"\s*\(\s*vnnlib-version\b")
 _MODERN_COMMANDS = ("declare-network", "assert")
@@ -483,7 +482,6 @@ def load_query(
 
 
 def _assign_files(problem: Problem, given: Sequence[Path | str]) -> list[Path]:
-    """Return the file of each declared network."""
     names = [each.name for each in problem.networks]
     named: dict[str, Path] = {}
     unnamed: list[Path] = []

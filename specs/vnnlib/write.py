@@ -22,8 +22,7 @@ from leaveout.specs.vnnlib.onnx_files import outputs_of, score_of
 from leaveout.specs.vnnlib.problem import Declared, Problem, Tensor
 
 _NAME = re.compile(r"[A-Za-z]\w*", re.ASCII)
-_TENSOR = re.compile(r"[XY]\d+", re.ASCII)
-"""Names of tensors in written files."""
+_TENSOR = re.compile(r"[XY]\d+", re.ASCII)  # names of tensors in written files
 
 Numbered: TypeAlias = tuple[Tensor, int]
 """A tensor, and the index of its first element among the features or scores."""
@@ -103,7 +102,6 @@ def _refuse(query: Query) -> None:
 
 
 def _declarations(query: Query) -> list[Declared]:
-    """Return the declarations of a query's networks."""
     names = [application.name for application in query.applications]
     usable = len(set(names)) == len(names) and all(
         _NAME.fullmatch(name) and name not in LOGIC and not _TENSOR.fullmatch(name)

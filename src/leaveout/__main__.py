@@ -15,8 +15,7 @@ from typing import NoReturn
 
 from leaveout.exit_codes import ExitCode
 
-_DEBUG = "LEAVEOUT_DEBUG"
-"""Environment variable that requests the traceback of an internal error."""
+_DEBUG = "LEAVEOUT_DEBUG"  # environment variable that requests the traceback of an internal error
 
 _LONGEST = 300
 

@@ -22,8 +22,7 @@ from typing import IO, Any, Self, TypeVar
 
 from leaveout.frames import pack_message, read_frame, write_packed
 
-_LEAST = 2**20
-"""Arrays of at least this many bytes are shared; smaller ones are sent to each child."""
+_LEAST = 2**20  # arrays of at least this many bytes are shared; smaller ones are sent to each child
 
 
 @contextmanager
@@ -102,11 +101,8 @@ def _open_mapped(descriptor: int, sizes: tuple[int, ...], body: bytes) -> Any:
 Message = TypeVar("Message")
 Order = TypeVar("Order")
 
-_WAKE = 0.5
-"""Seconds between a wait's checks for Ctrl-C."""
-
-_DYING = 5.0
-"""Seconds in which a process must end after closing its pipe."""
+_WAKE = 0.5  # seconds between a wait's checks for Ctrl-C
+_DYING = 5.0  # seconds in which a process must end after closing its pipe
 
 
 class Child:
@@ -310,8 +306,7 @@ class ChildPool:
         )
 
 
-_LOST = object()
-"""Takes the place of a message when no more will come."""
+_LOST = object()  # takes the place of a message when no more will come
 
 
 def import_environment() -> dict[str, str]:

@@ -9,8 +9,7 @@ from functools import cache
 DAMAGED = (sqlite3.Error, OverflowError, UnicodeDecodeError)
 """What a damaged file raises; the last if an error message quotes invalid text."""
 
-_MOST = 2**53
-"""Limit of all counts; a larger one means damage."""
+_MOST = 2**53  # limit of all counts; a larger one means damage
 
 _SHOWN = 40
 _LONGEST = 200
@@ -52,7 +51,6 @@ def blob(value: object, name: str, size: int) -> bytes:
 
 
 def _short_text(value: object) -> str:
-    """Return a value as text, cut if long."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} ..."
 

@@ -9,6 +9,7 @@ writer returns, its output survives a loss of power.
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 import shutil
@@ -61,6 +62,15 @@ def open_file(path: Path, largest: int) -> BinaryIO:
     except ValueError as error:
         raise UnusualFileError(errno.EINVAL, f"is not a file name: {error}", str(path)) from None
     return open_regular(path, largest)
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a regular file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with open_file(path, ARCHIVE) as stream:
+        while block := stream.read(2**22):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def open_text_file(path: Path, largest: int) -> io.TextIOWrapper:
@@ -311,7 +321,6 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
-    """Hold a folder's lock."""
     if sys.platform == "win32":  # where folders cannot be opened
         yield
         return

@@ -36,8 +36,7 @@ _dumps: Any = serialize.dumps
 
 _NAMED = "NUMBA_CACHE_DIR"
 
-DAYS = 90
-"""Files that no run has used for so many days are removed."""
+DAYS = 90  # files that no run has used for so many days are removed
 
 _VERSIONS = (
     numba.__version__, llvmlite.__version__, np.__version__, sys.version_info[:3],

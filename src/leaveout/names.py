@@ -7,8 +7,7 @@ import importlib
 from collections.abc import Iterable
 
 _MEANT = 0.6
-_SHORT = 0.5
-"""Least similarity for names of columns and settings, which are short."""
+_SHORT = 0.5  # least similarity for names of columns and settings, which are short
 
 
 def nearest_name(name: str, known: Iterable[str], least: float = _MEANT) -> str | None:

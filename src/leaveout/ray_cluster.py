@@ -21,23 +21,12 @@ _PROGRAM = "leaveout.ray_driver"
 
 _QUIET = {"RAY_DISABLE_IMPORT_WARNING": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
 
-_CONNECTING = 300.0
-"""Seconds allowed for starting or joining a cluster on a busy machine."""
-
-_SILENT = 60.0
-"""Seconds of silence after which a cluster counts as lost."""
-
-_ENDING = 20.0
-"""Seconds allowed for ending a cluster started here."""
-
-_WAKE = 0.5
-"""Seconds between a wait's checks for Ctrl-C."""
-
-_KNOCK = 10.0
-"""Seconds allowed for connecting to a head node."""
-
-_STORE = 256 * 2**20
-"""Bytes of the object store of a cluster started here, besides shared data."""
+_CONNECTING = 300.0  # seconds allowed for starting or joining a cluster on a busy machine
+_SILENT = 60.0  # seconds of silence after which a cluster counts as lost
+_ENDING = 20.0  # seconds allowed for ending a cluster started here
+_WAKE = 0.5  # seconds between a wait's checks for Ctrl-C
+_KNOCK = 10.0  # seconds allowed for connecting to a head node
+_STORE = 256 * 2**20  # bytes of the object store of a cluster started here, besides shared data
 
 
 class RayLostError(Exception):

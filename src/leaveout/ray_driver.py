@@ -19,11 +19,8 @@ from typing import Any
 
 from leaveout.frames import follow, own_channel, read_frame, write_frame
 
-_BEAT = 2.0
-"""Seconds between two signs of life."""
-
-_STARTING = "300"
-"""Seconds allowed for starting Ray's processes on a busy machine."""
+_BEAT = 2.0  # seconds between two signs of life
+_STARTING = "300"  # seconds allowed for starting Ray's processes on a busy machine
 
 Say = Callable[[object], None]
 """Sends a message to the parent; safe to call from any thread."""

@@ -159,7 +159,7 @@ def test_a_model_has_its_digest_its_figures_and_its_training_rows(attested, snap
     bom = json.loads((attested.proof / "mlbom.json").read_text())
     parts = {each["name"]: each for each in bom["components"]}
     network, family = parts["full.onnx"], parts["family.npz"]
-    from leaveout.verifier.provenance import sha256_of
+    from leaveout.files import sha256_of
 
     digest = sha256_of(attested.folder / "full.onnx")
     assert network["hashes"] == [{"alg": "SHA-256", "content": digest}]

@@ -11,7 +11,7 @@ from leaveout_arrays import nodes_of
 from leaveout_arrays.bounds import numpy_space
 
 from leaveout.bab.native.kernels import make_kernel
-from leaveout.bab.native.kernels.interface import OPEN, Work
+from leaveout.bab.native.kernels.interface import OPEN, MemberSets, Work
 
 from support.depth import rounds
 from support.random_nodes import NODES, Case
@@ -70,7 +70,7 @@ def passes():
 
 def compiled(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndarray, ...]:
     """Values, multipliers, and slopes in their offsets, by the compiled passes."""
-    from leaveout.bab.native.kernels.arguments import Members, members_of, net_of, own_of, rows_of
+    from leaveout.bab.native.kernels.arguments import net_of, own_of, rows_of
     from leaveout.bab.native.kernels.neuron_bounds import first_tied
     from leaveout.bab.native.kernels.node_bounds import case_of
     from leaveout.bab.native.kernels.pair_bounds import over_box
@@ -78,14 +78,14 @@ def compiled(case: Case, lines: np.ndarray, share: np.ndarray) -> tuple[np.ndarr
     along, by_lines, on_top = passes()
     layout, batch, numbers = case.pairs.layout, case.batch, case.pairs.numbers
     net, own, sets, every = (
-        net_of(layout), own_of(numbers), members_of(case.sets), rows_of(case.forms)
+        net_of(layout), own_of(numbers), case.sets, rows_of(case.forms)
     )  # fmt: skip
     differs = bool(case.forms.has_differences.any())
     outputs, sources = len(numbers.bias), layout.inputs + layout.hidden
     values, cz, cd, gz, gd = np.zeros(NODES), *(np.zeros((NODES, outputs)) for _ in range(4))
     for i in range(NODES):
         s = batch.which[i]
-        members = Members(*(each[s] for each in sets))
+        members = MemberSets(*(each[s] for each in sets))
         rows, bottom = case_of(every, batch.case[i]), first_tied(net.starts, batch.phase[i])
         ah, ad, h, after = (np.zeros(sources) for _ in range(4))
         x, slopes, size = np.zeros(layout.inputs), np.zeros((5, layout.hidden)), sizes(case)[i]

@@ -57,16 +57,13 @@ class Attack(Protocol):
     @property
     def events(self) -> tuple[str, ...]:
         """The events to look for in models."""
-        ...
 
     @property
     def retrained_at_most(self) -> tuple[float, ...]:
         """Proved bounds of each event's probability after any retraining; 1 if there is none."""
-        ...
 
     def replay(self, seed: int, number: int) -> Trial:
         """Run one trial, deterministically."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -267,7 +264,6 @@ class Duplicated:
         return distinct
 
     def _event_flags(self, holding: NDArray[np.int64]) -> tuple[bool, ...]:
-        """Return which events occurred."""
         if not len(holding):
             return (False,) * len(self.thresholds)
         right = float((2 * holding > self.shards).mean())
@@ -275,7 +271,6 @@ class Duplicated:
 
 
 def _holding_probability(inclusion: float, copies: int) -> float:
-    """Return the probability that a shard contains a copy."""
     return float(-np.expm1(copies * np.log1p(-inclusion))) if inclusion < 1 else 1.0
 
 
@@ -376,7 +371,6 @@ class WhiteBox:
         )
 
     def _train_arm(self, seed: int, number: int, arm: bytes, rows: Rows) -> Shards:
-        """Train the shards of an arm."""
         key = hashlib.sha256(b"%d %d %s" % (seed, number, arm)).digest()
         inclusion = 1 / self.shards if self.inclusion is None else self.inclusion
         return Shards.train(self.estimator, key, self.shards, inclusion, rows)
@@ -393,7 +387,6 @@ class WhiteBox:
         return found
 
     def _event_flags(self, shards: Shards) -> tuple[bool, ...]:
-        """Return which events occurred."""
         right = (shards.codes(self.test_features) == self.test_codes[:, None]).sum(axis=0)
         return halves(right)[: len(self.events)]
 

@@ -18,8 +18,7 @@ CONFIDENCE = 0.95
 ONE_IN = (100, 1000)
 """False positive rates at which true positive rates are given: one row in so many."""
 
-_LEAST_FALSE = 10
-"""Others that must lie above such a threshold, or its place is anybody's guess."""
+_LEAST_FALSE = 10  # others that must lie above such a threshold, or its place is anybody's guess
 
 _LEAST_SPREAD = 1e-3
 """A row's spread is at least this share of the median row's: some references agree exactly."""

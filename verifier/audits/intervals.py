@@ -100,7 +100,6 @@ def refutation_level(
     counts = (unlearned, unlearned_trials, retrained, retrained_trials)
 
     def is_refuted(level: float, end: Callable[[int, int, float], float] = guess_end) -> bool:
-        """Return whether a level refutes the claim."""
         return _alpha_at(*counts, beta, level, retrained_at_most, end) > alpha
 
     low, high = math.log(_LEAST_LEVEL), 0.0

@@ -14,11 +14,8 @@ from leaveout.kernel.numbers import Floats
 from leaveout.kernel.tails import MOST_TRIALS, exceeds, is_rare
 from leaveout.kernel.values import Arrays
 
-_LEAST_LEVEL = 1e-200
-"""Special functions lose digits at lower levels, which nobody needs."""
-
-_ROOM = 1 - Fraction(1, 2**50)
-"""A level may come here as the float nearest to it."""
+_LEAST_LEVEL = 1e-200  # special functions lose digits at lower levels, which nobody needs
+_ROOM = 1 - Fraction(1, 2**50)  # a level may come here as the float nearest to it
 
 
 def answer(what: str, known: Arrays) -> Arrays:
@@ -65,8 +62,7 @@ def lower_end(count: int, trials: int, level: float) -> float:
 
 
 _HALVINGS = 34
-_LEAST = 2.0**-40
-"""Smaller means count as 0."""
+_LEAST = 2.0**-40  # smaller means count as 0
 
 
 def means_above(draws: Floats, level: float) -> Floats:
@@ -85,8 +81,7 @@ def means_above(draws: Floats, level: float) -> Floats:
 
 _FOLDS = 5
 _MOST_ROWS = 20_000
-_SEED = 0
-"""Seed for drawing training rows if there are many; fixed, so that nobody can try others."""
+_SEED = 0  # seed for drawing training rows if there are many; fixed, so that nobody can try others
 
 
 def _lines(known: Mapping[str, NDArray[Any]]) -> Floats:

@@ -339,8 +339,7 @@ class _Late:
         return answer(what, known)
 
 
-_PLAIN = "biuf"
-"""Kinds of numbers that are recorded; the kernel takes no others."""
+_PLAIN = "biuf"  # kinds of numbers that are recorded; the kernel takes no others
 
 
 class Recorder:

@@ -16,18 +16,12 @@ Flags = NDArray[np.bool_]
 _EQUAL_AREAS = 1.0 + 1e-9
 """Areas above a ReLU within this factor count as equal: rounding must not decide."""
 
-_ROUNDS = 3
-"""Most half-spaces added to one form."""
-
-_FLAT = 1e-4
-"""Half-spaces violated by a smaller share of their width do not count as violated."""
-
-_CANCELLED = 1e-6
-"""Slopes whose terms cancel down to this share count as 0."""
+_ROUNDS = 3  # most half-spaces added to one form
+_FLAT = 1e-4  # half-spaces violated by a smaller share of their width do not count as violated
+_CANCELLED = 1e-6  # slopes whose terms cancel down to this share count as 0
 
 
-_SETTLED = 1e-5
-"""Pairs settled by less than this share of their width are bounded again."""
+_SETTLED = 1e-5  # pairs settled by less than this share of their width are bounded again
 
 
 def rows(known: Arrays) -> Arrays:

@@ -135,7 +135,6 @@ class TreeArrays:
         return np.column_stack([share, t.astype(np.float64)]), np.column_stack(errors)
 
     def _multipliers(self, name: str, proofs: int) -> Multipliers:
-        """Return the multipliers of neurons."""
         listed = self.short and f"{name}.neuron" in self.arrays
         rank = 1 if listed else 2
         cz = self._array(name, "cz", rank, np.float32)
@@ -180,8 +179,7 @@ class TreeArrays:
         return CertificateError(f"{self.path}: array {name}.{key} {what}")
 
 
-_MOST = 2**28
-"""Most members of all sets together: a small file must not fill the memory."""
+_MOST = 2**28  # most members of all sets together: a small file must not fill the memory
 
 
 def with_all_sets(part: TreePart, group: Integers, children: Integers, members: int) -> TreePart:

@@ -15,8 +15,7 @@ from leaveout.kernel.values import Arrays
 from leaveout.verifier.certify.networks import LINES, split
 from leaveout.verifier.certify.tree_arrays import TreePart, with_all_sets
 
-SPLITS = 100
-"""Most leaves split in a small tree; in a larger one as many for every 400 nodes."""
+SPLITS = 100  # most leaves split in a small tree; in a larger one as many for every 400 nodes
 
 
 @dataclass(eq=False)

@@ -215,7 +215,6 @@ audit.command()(attack)
 
 
 def _audit_table(found: Views, confidence: float, output: Path) -> str:
-    """Return the summary of an audit."""
     from leaveout.kernel.audits import LEAST_TRIALS
     from leaveout.verifier.audits.membership import UNITS, advantage, rates
 

@@ -104,7 +104,6 @@ def _compile(kernels: str = "trees") -> None:
 
 
 def _training_table(report: ForestReport) -> str:
-    """Return the summary of a trained forest."""
     depth = "any depth" if report.depth is None else f"depth up to {report.depth}"
     rows = [
         ("rows", f"{report.rows:,}"),

@@ -30,15 +30,11 @@ from leaveout.verifier.cli.output import Part, text_table
 from leaveout.verifier.records import BoxRecord
 from leaveout.verifier.report import Report, Result
 
-_MOST = 10
-"""Up to this many labels, all are shown."""
-_WORST = 5
-"""Labels shown if there are more and they differ much."""
+_MOST = 10  # up to this many labels, all are shown
+_WORST = 5  # labels shown if there are more and they differ much
 _MUCH = 0.1
-_NAME = 28
-"""Most characters of a label's name; the figures need the rest of an 80-column line."""
-_COLUMNS = 4
-"""Most statements side by side."""
+_NAME = 28  # most characters of a label's name; the figures need the rest of an 80-column line
+_COLUMNS = 4  # most statements side by side
 
 
 def accuracies(report: Report) -> Iterator[Part]:
@@ -210,7 +206,6 @@ def _box(box: BoxRecord) -> str:
 
 
 def _count_features(box: BoxRecord) -> str:
-    """Return the number of features of a box in words."""
     return f"{len(box.lower)} feature{'s' * (len(box.lower) != 1)}"
 
 

@@ -104,7 +104,7 @@ def rows(
     if row is not None:
         write_parts(single_rows(found, _inputs(report, network, family, folder)))
     else:
-        write_parts(all_rows(report, found, top))
+        write_parts(all_rows(found, top))
 
 
 def _inputs(

@@ -9,17 +9,14 @@ from leaveout.verifier.amounts import bound as shown
 from leaveout.verifier.cli.output import Part, text_table
 from leaveout.verifier.points.row_bounds import NO_LEAK
 from leaveout.verifier.points.sentences import label_phrase, row_name
-from leaveout.verifier.report import Report
 from leaveout.verifier.row_records import RowLabelRecord, RowRecord
 
-InputWords = Callable[[Sequence[float]], str]
-"""Writes an input in the units of the training table."""
+InputWords = Callable[[Sequence[float]], str]  # writes an input in the units of the training table
 
-_PLACES = 12
-"""Most changed answers to list."""
+_PLACES = 12  # most changed answers to list
 
 
-def all_rows(report: Report, records: Sequence[RowRecord], top: int) -> Iterator[Part]:
+def all_rows(records: Sequence[RowRecord], top: int) -> Iterator[Part]:
     """Yield a table of the first ``top`` rows in order, and notes that apply to all."""
     points = next((each.points for each in records if each.points is not None), None)
     several = len({each.network for each in records}) > 1
@@ -36,7 +33,7 @@ def all_rows(report: Report, records: Sequence[RowRecord], top: int) -> Iterator
         more = count_noun(len(records) - top, f"more {_unit(records)}")
         yield f"and {more}; --top {len(records)} shows all, --csv FILE saves them"
         yield ""
-    yield from _summary(report, records)
+    yield from _summary(records)
 
 
 def single_rows(records: Sequence[RowRecord], inputs: Mapping[str, InputWords]) -> Iterator[Part]:
@@ -75,7 +72,7 @@ def _unit(records: Sequence[RowRecord]) -> str:
     return "group" if any(each.group for each in records) else "row"
 
 
-def _summary(report: Report, records: Sequence[RowRecord]) -> Iterator[str]:
+def _summary(records: Sequence[RowRecord]) -> Iterator[str]:
     unit = _unit(records)
     left_out = [each for each in records if each.members]
     missing = len(records) - len(left_out)
@@ -90,9 +87,8 @@ def _summary(report: Report, records: Sequence[RowRecord]) -> Iterator[str]:
         change = "changes" if harmless == 1 else "change"
         yield f"{count_noun(harmless, unit)} {change} no answer with a confidence above 0"
     if missing:
-        yield (
-            f"{count_noun(missing, unit)} not retrained: nothing is proved about {_them(missing)}"
-        )
+        them = "it" if missing == 1 else "them"
+        yield f"{count_noun(missing, unit)} not retrained: nothing is proved about {them}"
     yield from _of_points(left_out)
 
 
@@ -109,10 +105,6 @@ def _of_points(records: Sequence[RowRecord]) -> Iterator[str]:
         f"{count_noun(len(changing), unit)} {'changes' if len(changing) == 1 else 'change'} at "
         "least one. not ruled out: how many the bounds alone would leave open"
     )
-
-
-def _them(count: int) -> str:
-    return "it" if count == 1 else "them"
 
 
 def _details(record: RowRecord, input_words: InputWords) -> Iterator[str]:

@@ -66,8 +66,7 @@ _LOADED = time.perf_counter()
 _BEFORE = 0.3
 """Approximate seconds from the interpreter's start to this line, if the system cannot tell."""
 
-_LONGEST = 60.0
-"""Longest plausible time, in seconds, from the process's start to this line."""
+_LONGEST = 60.0  # longest plausible time, in seconds, from the process's start to this line
 
 
 def since_start() -> float:

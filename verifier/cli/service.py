@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 
 _TREE = {"max_depth": 5}
-_MOST_POINTS = 2000
-"""Most held-out points; more would give needless precision."""
-_LEAST_ROWS = 2
-"""Least rows per shard."""
+_MOST_POINTS = 2000  # most held-out points; more would give needless precision
+_LEAST_ROWS = 2  # least rows per shard
 
 
 def service(
@@ -225,7 +223,6 @@ def _table(plan: Plan) -> list[list[str]]:
 
 
 def _plan_text(plan: Plan, learner: str, notes: list[str]) -> str:
-    """Return the plan in words and as a table."""
     claim = plan.claim
     facts = [
         ("rows", f"{plan.rows:,} to train on, {plan.points:,} held out"),
@@ -242,7 +239,6 @@ def _plan_text(plan: Plan, learner: str, notes: list[str]) -> str:
 
 
 def _offer_line(offer: Offer) -> str:
-    """Return an offer in one line."""
     chosen = offer.settings
     many = "1 answer" if chosen.predictions == 1 else f"{chosen.predictions:,} answers"
     return (

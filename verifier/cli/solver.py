@@ -54,8 +54,7 @@ CAPABILITIES: Mapping[str, Callable[[], list[str]]] = {
 
 
 _HELP = {"help_option_names": ["-h", "--help"]}
-_WORDS = {"timeout": "timed-out"}
-"""Words in which the standard differs from VNN-COMP."""
+_WORDS = {"timeout": "timed-out"}  # words in which the standard differs from VNN-COMP
 
 application = typer.Typer(
     name="leaveout-vnnlib",

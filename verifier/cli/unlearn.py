@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from leaveout.models.unlearning import Game, Record, Schedule, UnlearningReport
 
 
-_FAR = 0.1
-"""Typical deviation in accuracy of networks retrained by MODEL's recipe."""
+_FAR = 0.1  # typical deviation in accuracy of networks retrained by MODEL's recipe
 
 
 @dataclass(frozen=True)

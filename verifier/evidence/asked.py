@@ -186,7 +186,6 @@ def _from_here(tree: Spec, subjects: Sequence[tuple[Subject, Path]], places: Pla
         return path
 
     def rewrite_node(node: N) -> N:
-        """Return a node with its paths rewritten."""
         changes: dict[str, Any] = {}
         for each in fields(node):
             value = getattr(node, each.name)
@@ -303,7 +302,6 @@ def _check_words(
 
 
 def _load(found: Resolved, checked: CheckedSpec) -> None:
-    """Load the question of each statement."""
     options = VerifyOptions(workers=1)
     resolver = Reading(checked, found.folder, "", (), "").resolver()
     made = engines(Context(checked, resolver, found.folder, options, is_asked=False))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from leaveout.errors import LeaveoutError
-from leaveout.files import refuse_unread
+from leaveout.files import refuse_unread, sha256_of
 from leaveout.verifier.certify.check import refuse_unreadable
 from leaveout.verifier.evidence.signing import seal_payload
 from leaveout.verifier.evidence.statement import (
@@ -28,7 +28,7 @@ from leaveout.verifier.evidence.statement import (
     relative_to,
     subjects_of,
 )
-from leaveout.verifier.provenance import Origin, sha256_of
+from leaveout.verifier.provenance import Origin
 from leaveout.verifier.records import FileRecord
 from leaveout.verifier.report import Report
 

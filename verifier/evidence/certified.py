@@ -55,8 +55,7 @@ if TYPE_CHECKING:
 
 J = TypeVar("J")
 
-_CLOSE = 1e-6
-"""Claims are padded by less than this when written."""
+_CLOSE = 1e-6  # claims are padded by less than this when written
 
 _AGREE = 0.01
 """Largest relative gap of a find that counts as proved: float32 rounding may explain it."""
@@ -162,8 +161,7 @@ class StatementCheck(ABC, Generic[J]):
         """Whether each label has a separate result."""
         return isinstance(self.statement, Find) and self.statement.per_label
 
-    refutes_finds: ClassVar[bool] = False
-    """Whether a find may have no value at all."""
+    refutes_finds: ClassVar[bool] = False  # whether a find may have no value at all
 
     def other_results(self, results: Sequence[Result]) -> str:
         """Return how results differ from the statement; empty if they do not."""
@@ -259,7 +257,6 @@ class LeakCheck(StatementCheck[J]):
         )
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims and replay prove a result."""
         statement: IdpStatement = self.leaks.statement
         if result.verdict == "refuted":
             leak = self.replay(result)
@@ -445,7 +442,6 @@ class _Samples(LeakCheck[SampledJob]):
         ]
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims about a sample prove a result."""
         own = self._own(result, claims)
         if not own:
             return Standing(result, "", False)
@@ -491,7 +487,6 @@ class _Values(StatementCheck[ValueJob]):
         return ""
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims prove a result."""
         if not claims:
             return Standing(result, "", False)
         lower, upper = result.lower, result.upper
@@ -546,7 +541,6 @@ def _normal_form(
     """Return a statement with files named by digest and calls unnumbered."""
 
     def normalize(node: Any) -> Any:
-        """Return a node in normal form."""
         if isinstance(node, dict):
             if node.get("type") == "file":
                 return {"type": "file", "sha256": files[node["file"]].sha256}

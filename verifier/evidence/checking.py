@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import structs
 
-from leaveout.files import RESULTS, open_file
+from leaveout.files import RESULTS, open_file, sha256_of
 from leaveout.kernel.claims.check import Checked, Progress
 from leaveout.verifier.certify.check import check
 from leaveout.verifier.evidence.asked import resolve_statements
@@ -33,7 +33,6 @@ from leaveout.verifier.evidence.statement import (
     read_report,
     subjects_of,
 )
-from leaveout.verifier.provenance import sha256_of
 from leaveout.verifier.report import Report
 
 if TYPE_CHECKING:
@@ -101,6 +100,7 @@ def check_evidence(
     places = Places(path.parent, report.folder, near)
     digests = _check_digests(statement, beside, places)
     found = [(each.annotations.kind, path) for each, path in digests]
+    others = [path for kind, path in found if kind not in ("family", *_NETWORKS)]
     certificate = _one(statement, "certificate", attestation, needed=False)
     checked: list[Checked] = []
     # The questions are checked before the proof, which may take long.
@@ -110,7 +110,7 @@ def check_evidence(
                 beside.find(certificate.name),
                 network=_several(found, _NETWORKS, network),
                 family=_several(found, ("family", *_NETWORKS), family),
-                files=[*places.roots, *files, *_others(found)],
+                files=[*places.roots, *files, *others],
                 exact=exact,
                 progress=progress,
             )
@@ -138,7 +138,6 @@ def _check_signature(envelope: Envelope, public: tuple[SSlibKey, Path] | None) -
 
 
 def _statement(envelope: Envelope) -> Statement:
-    """Return the statement in an envelope."""
     name = envelope.name
     raw = decode_json(envelope.payload, f"{name}: its payload")
     for field, expected in (("_type", STATEMENT_TYPE), ("predicateType", PREDICATE_TYPE)):
@@ -158,7 +157,6 @@ def _statement(envelope: Envelope) -> Statement:
 
 
 def _check_against_results(statement: Statement, report: Report, attestation: Path) -> None:
-    """Check an attestation against the results; report the first difference."""
     said = statement.predicate
     _same_files(statement, report, attestation)
     expected = predicate_of(report, said.without_digest)
@@ -220,7 +218,6 @@ def _one(
 
 
 def _check_digest(subject: Subject, path: Path) -> None:
-    """Raise if a file does not have its digest."""
     try:
         digest = sha256_of(path)
     except FileNotFoundError:
@@ -258,7 +255,3 @@ def _several(
     paths = [path for kind, path in found if kind in kinds]
     paths += [path.parent for kind, path in found if kind == "member" and "family" in kinds]
     return [*given, *dict.fromkeys(paths)]
-
-
-def _others(found: Sequence[tuple[str, Path]]) -> list[Path]:
-    return [path for kind, path in found if kind not in ("family", *_NETWORKS)]

@@ -14,6 +14,7 @@ from leaveout.files import (
     put_folder,
     refuse_unwritten,
     settle,
+    sha256_of,
     write_whole,
 )
 from leaveout.verifier.evidence.attest import Attestation, Made, seal_statement, statement_of
@@ -29,15 +30,13 @@ from leaveout.verifier.evidence.parts import (
 from leaveout.verifier.evidence.signing import read_signer
 from leaveout.verifier.evidence.statement import EvidenceError, relocate_report
 from leaveout.verifier.points.proofs import CertificateTarget
-from leaveout.verifier.provenance import sha256_of
 from leaveout.verifier.report import Report
 
 if TYPE_CHECKING:
     from securesystemslib.signer import CryptoSigner
 
 
-_ENGINE = "native"
-"""The engine with proofs."""
+_ENGINE = "native"  # the engine with proofs
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,6 @@ def _names(folder: Path) -> list[str]:
 
 
 def _describe_file(path: Path) -> Made:
-    """Return the record of a file of the folder."""
     kind = {RESULT: "result", CERTIFICATE: "certificate"}.get(path.name, "evidence")
     return Made(kind, path.name, sha256_of(path))
 

@@ -65,7 +65,6 @@ class ScoreCheck(StatementCheck[ScoreJob]):
         return ""
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """Return how claims contradict a result; empty if they do not."""
         uppers = [each.upper for each in claims if each.upper is not None]
         lower, _ = searched_ends(result, self.job.asked.sign)
         if not uppers or lower is None or lower <= min(uppers):
@@ -76,7 +75,6 @@ class ScoreCheck(StatementCheck[ScoreJob]):
         )
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims prove a result."""
         if result.verdict == "refuted":
             again = self.job.replays(result)
             return Standing(result, "refuted" if again else "", again)
@@ -129,14 +127,12 @@ class ChangeCheck(StatementCheck[ChangeJob]):
         return None if None in uppers else max(each for each in uppers if each is not None)
 
     def contradiction(self, result: Result, claims: Sequence[Checked]) -> str:
-        """Return how claims contradict a result; empty if they do not."""
         upper = self._upper(result, claims)
         if upper is None or result.lower is None or result.lower <= upper:
             return ""
         return f"has an input at {bound(result.lower)}, above what the certificate proves"
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims prove a result."""
         replayed = result.example is not None and self.job.replays(result)
         if result.verdict == "refuted":
             return Standing(result, "refuted" if replayed else "", replayed)

@@ -128,7 +128,6 @@ class PointsCheck(StatementCheck[FormulaJob]):
         return ""
 
     def assess(self, result: Result, claims: Sequence[Checked]) -> Standing:
-        """Return how far claims and replay prove a result."""
         if result.verdict == "refuted":
             again = self._replayed_value(result) is not None
             return Standing(result, "refuted" if again else "", again)
@@ -238,8 +237,7 @@ def _told_otherwise(example: ExampleRecord, own: ExampleRecord) -> str:
     return ""
 
 
-_NEAR = 1e-4
-"""Scores differ by no more, relative to the largest, where sums are in another order."""
+_NEAR = 1e-4  # scores differ by no more, relative to the largest, where sums are in another order
 
 
 def _scores_error(example: ExampleRecord, own: Mapping[str, NDArray[np.floating]]) -> str:

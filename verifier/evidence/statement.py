@@ -139,7 +139,6 @@ def _name(report: Report) -> str:
 
 
 def _proved_record(result: Result, said: StatementRecord | None) -> Proved:
-    """Return the record of a result."""
     return Proved(
         name=result.name,
         kind=result.kind,

@@ -169,8 +169,7 @@ def _raise_to_levels(upper: Floats) -> Floats:
     return np.asarray(levels[np.searchsorted(levels, upper)])
 
 
-_DRAWN_SPEC = "drawn.spec"
-"""What a message calls the specification of a sample's rows alone."""
+_DRAWN_SPEC = "drawn.spec"  # what a message calls the specification of a sample's rows alone
 
 MEMORY = "answers.sqlite"
 """What the memory is called beside the network or the forest."""

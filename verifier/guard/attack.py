@@ -30,13 +30,11 @@ from leaveout.verifier.guard.hinges import read_inputs
 from leaveout.verifier.guard.reference_models import STRANGER, UNCLEAR, References
 from leaveout.verifier.guard.subject import OnProgress
 
-LEAST_ROWS = 10
-"""Of members, and of strangers where there are some, for anything to be measured."""
+LEAST_ROWS = 10  # of members, and of strangers where there are some, for anything to be measured
 
 _MOST_RISKS = 10
 
-_BLOCK = 512
-"""Rows of which it is asked together whether a guard would noise them."""
+_BLOCK = 512  # rows of which it is asked together whether a guard would noise them
 
 
 @dataclass(frozen=True, eq=False)

@@ -111,14 +111,9 @@ def open_coarsely(
     return count
 
 
-_STEPS = 127
-"""Steps of a layer's largest difference, either way."""
-
-_CHUNK = 2**21
-"""Numbers of members that are looked at together."""
-
-_SPARE = 1e-6
-"""Share added to norms, far above what float64 loses in them."""
+_STEPS = 127  # steps of a layer's largest difference, either way
+_CHUNK = 2**21  # numbers of members that are looked at together
+_SPARE = 1e-6  # share added to norms, far above what float64 loses in them
 
 _MARGIN = math.sqrt(2.0) * (1.0 + 1e-9)
 """What a margin changes by at most, a unit of the scores' change."""

@@ -44,8 +44,7 @@ def randomness(seed: int | None) -> Callable[[bytes], random.Random]:
     return lambda given: random.Random(hashlib.blake2b(given, key=key, digest_size=32).digest())
 
 
-REFUSED = -1
-"""Stands for a label where an input is refused."""
+REFUSED = -1  # stands for a label where an input is refused
 
 
 class Look(NamedTuple):

@@ -18,8 +18,7 @@ from leaveout.verifier.audits.intervals import clopper_pearson
 from leaveout.verifier.guard.inputs import encode_inputs
 from leaveout.verifier.guard.subject import OnProgress, Subject
 
-_BLOCK = 4096
-"""Decisions that are looked at together."""
+_BLOCK = 4096  # decisions that are looked at together
 
 _CONFIDENCE = 0.95
 

@@ -25,20 +25,17 @@ from leaveout.verifier.guard.inputs import Glance, LeakFinder, Point
 from leaveout.verifier.guard.margins import MarginBounds
 from leaveout.verifier.guard.packing import Packed, find_leak, pack
 
-_SUSPECTS = 8
-"""Members that disagreed last, which are asked first: few members leak in many places."""
+_SUSPECTS = 8  # members that disagreed last, which are asked first: few members leak in many places
 
 _ALONE = 256
 """Members that one core is asked about before others help: that takes less than waking them."""
 
-_BLOCK = 32
-"""Inputs whose scores of many members are held at once."""
+_BLOCK = 32  # inputs whose scores of many members are held at once
 
 _ROUNDING = 1e-9
 """Relative error, far above it, of a sum in float64; what float32 loses is 1e8 times as much."""
 
-_SPARE = 1e-6
-"""Share added to what float32 may lose, for what float64 loses."""
+_SPARE = 1e-6  # share added to what float32 may lose, for what float64 loses
 
 
 def _doubt(instance: Instance) -> float:
@@ -249,8 +246,7 @@ def _margins(scores: Floats, labels: NDArray[np.int64]) -> Floats:
     return np.asarray(own - rest.max(axis=2))
 
 
-_TOGETHER = 1024
-"""Inputs whose scores are held at once."""
+_TOGETHER = 1024  # inputs whose scores are held at once
 
 
 class LeakTest(LeakFinder):
@@ -273,7 +269,6 @@ class LeakTest(LeakFinder):
             self._crowd.prepare(self._margins.differences.order)
 
     def label(self, x: Point) -> int:
-        """Return N's answer: the first label with the highest score."""
         scores: list[float] = self._runner.scores(x[None])[0].tolist()
         return scores.index(max(scores))
 
@@ -289,11 +284,9 @@ class LeakTest(LeakFinder):
     def dissenters(
         self, points: NDArray[np.float32], labels: NDArray[np.int64]
     ) -> list[NDArray[np.int64]]:
-        """See `LeakFinder.dissenters`."""
         return self._crowd.dissenters(points, labels)
 
     def glance(self, x: Point) -> Glance:
-        """Evaluate N alone."""
         scores: list[float] = self._runner.scores(x[None])[0].tolist()
         best = max(scores)
         label = scores.index(best)
@@ -340,7 +333,6 @@ class LeakTest(LeakFinder):
         return seen
 
     def leaks_at(self, points: NDArray[np.float32], seen: Sequence[Glance]) -> NDArray[np.bool_]:
-        """See `LeakFinder.leaks_at`."""
         at = np.arange(len(points))
         found = np.zeros(len(points), bool)
         if self._margins is not None and len(points):

@@ -30,14 +30,9 @@ from leaveout.models.train.folder import open_for_change
 from leaveout.verifier.guard.inputs import Finding, Glance, LeakFinder, Point
 from leaveout.verifier.guard.subject import Identity, OnProgress, TableSubject
 
-_SINGLE = 2.0**-24
-"""Relative error of one rounding of float32."""
-
-_BELOW = 1e-30
-"""Far above what float32 loses below its least number, of any z w with |w| = 1."""
-
-_PAD = 1.0 + 1e-9
-"""What sums of a few non-negative numbers may lose."""
+_SINGLE = 2.0**-24  # relative error of one rounding of float32
+_BELOW = 1e-30  # far above what float32 loses below its least number, of any z w with |w| = 1
+_PAD = 1.0 + 1e-9  # what sums of a few non-negative numbers may lose
 
 _FIRST_BLOCK, _LAST_BLOCK = 2**11, 2**18
 """Units evaluated together: few at first, since who moves most disagrees first."""
@@ -45,11 +40,8 @@ _FIRST_BLOCK, _LAST_BLOCK = 2**11, 2**18
 _WIDE, _MOST_WIDE = 0.1, 512
 """A member is refitted at first if its radius is more of the longest step, so many at most."""
 
-_NEAR = 1e-4
-"""How near to its minimum such a member is refitted, relative to the longest step."""
-
-_MOST_REFITTED = 4096
-"""Most members that one call of `find_all` refits."""
+_NEAR = 1e-4  # how near to its minimum such a member is refitted, relative to the longest step
+_MOST_REFITTED = 4096  # most members that one call of `find_all` refits
 
 
 class _Layer(NamedTuple):
@@ -161,7 +153,6 @@ class LinearLeakTest(LeakFinder):
         return self._own.family
 
     def label(self, x: Point) -> int:
-        """Return the model's answer."""
         return int(self._model.answers(x[None])[0])
 
     def glance(self, x: Point) -> Glance:
@@ -202,7 +193,6 @@ class LinearLeakTest(LeakFinder):
         return np.concatenate(sure), np.concatenate(near)
 
     def ask_all(self, x: Point) -> None:
-        """Evaluate every member for every rival."""
         self._ask(x, every=True)
 
     def find_all(self, points: NDArray[np.float64]) -> list[Finding]:

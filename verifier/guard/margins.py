@@ -32,25 +32,15 @@ Singles = NDArray[np.float32]
 GROUP = 32
 """Members of a group, and groups of a block."""
 
-_RANK = 96
-"""Most coordinates of a member."""
-
-_SHARE = 4
-"""Members at least to a coordinate: a basis must not be as large as the family."""
-
-_SAMPLED_MEMBERS = 256
-"""Members that the basis is fitted to, and at most as many slopes."""
-
-_CHUNK = 2**21
-"""Numbers of members that are looked at together."""
-
-_SUMMED = 2**22
-"""Numbers whose sum in float32 is known to lose less than half of what it adds up."""
+_RANK = 96  # most coordinates of a member
+_SHARE = 4  # members at least to a coordinate: a basis must not be as large as the family
+_SAMPLED_MEMBERS = 256  # members that the basis is fitted to, and at most as many slopes
+_CHUNK = 2**21  # numbers of members that are looked at together
+_SUMMED = 2**22  # numbers whose sum in float32 is known to lose less than half of what it adds up
 
 _UNIT32 = 2.0**-24
 
-_TINY = 2.0**-126
-"""What float32 may lose of a number or product that is below its range."""
+_TINY = 2.0**-126  # what float32 may lose of a number or product that is below its range
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +147,9 @@ def _coordinates(
 
 Ints = NDArray[np.int64]
 
-LEVELS = 8
-"""Multipliers that are tried to bound what changes of phase may cost; see `slopes`."""
+LEVELS = 8  # multipliers that are tried to bound what changes of phase may cost; see `slopes`
 
-_FINE = 2.0**-10
-"""The change at which what a table's slope is off by costs least."""
+_FINE = 2.0**-10  # the change at which what a table's slope is off by costs least
 
 
 @cached_njit(nogil=True)
@@ -494,11 +482,8 @@ def open_members(
     return count
 
 
-_SAMPLE = 128
-"""Inputs whose slopes the basis is fitted to."""
-
-_NUMBERS = 2**24
-"""Numbers that these slopes have together, at most."""
+_SAMPLE = 128  # inputs whose slopes the basis is fitted to
+_NUMBERS = 2**24  # numbers that these slopes have together, at most
 
 _NEAR = 0.1
 """Share of members that are expected to lie nearer to N than changes of phase are bounded for."""
@@ -506,8 +491,7 @@ _NEAR = 0.1
 _FLAT = 2.0**-90
 """Least norm that slopes are taken to have: what float32 loses below its range is less of it."""
 
-_SPARE = 1e-9
-"""Share added for what float64 loses in sums of positive numbers."""
+_SPARE = 1e-9  # share added for what float64 loses in sums of positive numbers
 
 
 class MarginBounds:
@@ -587,7 +571,6 @@ class MarginBounds:
     def _margin_slopes(
         self, before: Floats, after: Floats, label: int, rival: int
     ) -> tuple[Floats, Floats, Floats]:
-        """Return the slopes, lengths and phases of a margin."""
         packed, layers = self._packed, len(self._reach)
         pull, lengths = np.empty(packed.values), np.empty((layers, 2))
         phases = np.empty((layers, LEVELS, 2))

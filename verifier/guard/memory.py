@@ -74,8 +74,7 @@ def _decimal_fraction(number: float) -> Fraction:
     return Fraction(repr(number))
 
 
-_BUSY = 60.0
-"""Seconds to wait for another process."""
+_BUSY = 60.0  # seconds to wait for another process
 
 _FORMAT = 2
 

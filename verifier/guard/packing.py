@@ -141,13 +141,11 @@ _FOURTH = 256
 """Widest layer whose spectral norms are bounded by the fourth powers of singular values, summed;
 of wider ones it is the second powers, which take no products of matrices."""
 
-_EXACT = 1024
-"""Widest matrix of N whose spectral norm is computed."""
+_EXACT = 1024  # widest matrix of N whose spectral norm is computed
 
 _UNIT = 2.0**-53
 
-_SPARE = 1e-9
-"""Share added for what float64 loses in sums of positive numbers."""
+_SPARE = 1e-9  # share added for what float64 loses in sums of positive numbers
 
 
 @dataclass(frozen=True, eq=False)

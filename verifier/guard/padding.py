@@ -73,11 +73,8 @@ def _wake(woken: asyncio.Future[None]) -> None:
         woken.set_result(None)
 
 
-_SAFETY = 1.5
-"""The work may take so many times as long as was measured."""
-
-_HANDLING = 0.001
-"""Seconds to read a request and write its answer, far above what it takes."""
+_SAFETY = 1.5  # the work may take so many times as long as was measured
+_HANDLING = 0.001  # seconds to read a request and write its answer, far above what it takes
 
 _MOST_PLACES = 64
 

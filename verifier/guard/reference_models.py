@@ -31,8 +31,7 @@ from leaveout.verifier.guard.loading import NetworkSubject, load_subject
 from leaveout.verifier.guard.subject import OnProgress, Subject, TableSubject
 from leaveout.verifier.guard.trees import TreeLeakTest
 
-_LEAST_SHARE = 1e-6
-"""A forest's shares are taken to be at least this, as their logarithm is asked."""
+_LEAST_SHARE = 1e-6  # a forest's shares are taken to be at least this, as their logarithm is asked
 
 _MOST_REFITTED = 4096
 """Members of a linear model that are refitted; others are known in closed form."""
@@ -199,7 +198,6 @@ def _by(numbers: Integers) -> Iterator[Integers]:
 
 
 def _both(scores: Floats, center: float) -> Floats:
-    """Return two labels' scores where there is one."""
     if scores.shape[-1] > 1:
         return scores
     return np.concatenate([np.zeros_like(scores), scores - center], axis=-1)

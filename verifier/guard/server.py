@@ -35,8 +35,7 @@ _HEAD = 10.0
 """Seconds in which the head of a request must have come, once there is a part of it; and in which
 the rest of a body must have come that was refused."""
 
-MOST_CONNECTIONS = 4096
-"""Of one process; further ones are closed."""
+MOST_CONNECTIONS = 4096  # of one process; further ones are closed
 
 _END = re.compile(rb"\r?\n\r?\n")
 _LINE = re.compile(rb"\r?\n")
@@ -128,11 +127,8 @@ _PLAIN = (
     "path; put a TLS proxy in front"
 )
 
-_KEPT = 75
-"""Seconds that a connection is kept for a next request: longer than proxies keep theirs."""
-
-_BACKLOG = 2048
-"""Connections that wait to be taken."""
+_KEPT = 75  # seconds that a connection is kept for a next request: longer than proxies keep theirs
+_BACKLOG = 2048  # connections that wait to be taken
 
 _DESCRIPTORS = MOST_CONNECTIONS + 256
 
@@ -299,7 +295,6 @@ def _allow_descriptors() -> None:
 
 
 def _open_socket(host: str, port: int) -> socket.socket:
-    """Return a listening socket."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Where the protocol is not named, asyncio leaves Nagle's algorithm on: 40 ms an answer.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

@@ -9,8 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from leaveout.version import VERSION
 
-_WHOLE = 2**53
-"""Whole numbers from here on are not exact as a float."""
+_WHOLE = 2**53  # whole numbers from here on are not exact as a float
 
 Cell = Annotated[int, Meta(ge=-_WHOLE, le=_WHOLE)] | float | str | bool | None
 
@@ -107,8 +106,7 @@ _FAILURES = {
     "503": "The guard is closed, the server is shutting down, or too many requests are waiting.",
 }
 
-_KEYED: list[dict[str, list[str]]] = [{"key": []}, {}]
-"""A key is needed where the server has some."""
+_KEYED: list[dict[str, list[str]]] = [{"key": []}, {}]  # a key is needed where the server has some
 
 _MESSAGES = (Question, Answer, Answers, Failure, Health, About)
 

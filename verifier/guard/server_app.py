@@ -147,8 +147,7 @@ def _columns(guard: Guard) -> frozenset[str]:
     return frozenset(encoding.needed_columns)
 
 
-_ARRIVAL = 30.0
-"""Seconds in which a body must arrive."""
+_ARRIVAL = 30.0  # seconds in which a body must arrive
 
 _MOST_HELD = 1 << 28
 """Bytes that a process holds at once; of one request always as many as it may have."""
@@ -202,8 +201,7 @@ class Bodies:
         )
 
 
-_MOST_LISTED = 1000
-"""Numbers that a description lists of the values of some features."""
+_MOST_LISTED = 1000  # numbers that a description lists of the values of some features
 
 
 def about(guard: Guard) -> About:
@@ -286,16 +284,12 @@ def _promise(guard: Guard) -> str:
     )
 
 
-_INPUTS = 16
-"""Tried; the one that takes longest counts."""
-
-_REPEATS = 3
-"""Of each input; the quickest counts, since a slow one may be another program's doing."""
+_INPUTS = 16  # tried; the one that takes longest counts
+_REPEATS = 3  # of each input; the quickest counts, since a slow one may be another program's doing
 
 _COMMITS = 9
 
-_LONGEST = 2.0
-"""Seconds of trying, once each core has tried one input."""
+_LONGEST = 2.0  # seconds of trying, once each core has tried one input
 
 
 def warm_up(guard: Guard) -> None:

@@ -24,8 +24,7 @@ from leaveout.verifier.guard.server_processes import SLOTS, Shared
 _CALLS = 10.0
 """Requests a second, at least, that an asker may send to other paths than that of labels."""
 
-_TRIES = 32
-"""Slots that are looked at for one asker."""
+_TRIES = 32  # slots that are looked at for one asker
 
 
 class Rates:
@@ -316,6 +315,5 @@ def too_many(seconds: float) -> Response:
 
 
 def _refuse(error: str, status: int, headers: dict[str, str]) -> Response:
-    """Return a refusal."""
     content = msgspec.json.encode(Failure(error))
     return Response(content, status, headers, media_type="application/json")

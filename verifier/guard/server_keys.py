@@ -19,11 +19,8 @@ from leaveout.files import SETTINGS, open_file
 _LINE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._@-]{0,63}):(?P<digest>[0-9a-f]{64})")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
-_BYTES = 32
-"""Of randomness in a key: nobody finds one from its digest."""
-
-_LOOK = 1.0
-"""Seconds after which the file is looked at again."""
+_BYTES = 32  # of randomness in a key: nobody finds one from its digest
+_LOOK = 1.0  # seconds after which the file is looked at again
 
 _log = logging.getLogger("leaveout.guard")
 

@@ -28,11 +28,8 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD) if os.name == "posix"
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 30.0
 """Seconds before a process is started in place of one that died; twice as many each time."""
 
-_LASTING = 30.0
-"""Seconds after which a process that dies was none that dies at once."""
-
-_SPARE = 10.0
-"""Seconds that processes have to end in beyond those they were given."""
+_LASTING = 30.0  # seconds after which a process that dies was none that dies at once
+_SPARE = 10.0  # seconds that processes have to end in beyond those they were given
 
 _log = logging.getLogger("leaveout.guard")
 
@@ -182,7 +179,6 @@ class Children:
             self._on_ready()
 
     def _handle_signal(self, number: int) -> None:
-        """Pass a signal on to the children."""
         if number == signal.SIGCHLD:
             return
         if self._kill_at is None:
@@ -271,8 +267,7 @@ def _exit_text(status: int) -> str:
     return f"was killed by signal {-code}" if code < 0 else f"exited with status {code}"
 
 
-SLOTS = 8192
-"""Askers whose allowances are known at once."""
+SLOTS = 8192  # askers whose allowances are known at once
 
 BUCKET = np.dtype([("who", np.uint64), ("left", np.float64), ("at", np.float64)])
 """Of one asker: a digest of the name, 0 for none; rows left; when that was, on the steady clock."""

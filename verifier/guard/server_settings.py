@@ -14,8 +14,7 @@ MOST_ROWS = 1000
 MOST_BYTES = 1 << 20
 MOST_WAITING = 1000
 
-_BURST = 10.0
-"""Seconds of a rate that may be asked for at once."""
+_BURST = 10.0  # seconds of a rate that may be asked for at once
 
 _HOST = re.compile(r"\*|[a-z0-9_][a-z0-9_.-]*|[0-9a-f.]*:[0-9a-f]*:[0-9a-f:.]*", re.IGNORECASE)
 """A name, an address, or any."""

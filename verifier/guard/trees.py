@@ -57,7 +57,6 @@ class TreeLeakTest(LeakFinder):
         self.family, self._whole = family, family.whole
 
     def label(self, x: Point) -> int:
-        """Return the model's answer."""
         return int(self._whole.answers(x[None])[0])
 
     def glance(self, x: Point) -> Glance:

@@ -128,7 +128,6 @@ def _name_curves(curves: dict[Curve, _Sources]) -> Iterable[Series]:
 
 
 def _distinct_names(name: str, sources: list[_Sources]) -> list[str]:
-    """Return distinct names for the curves of one function."""
     if len(sources) == 1:
         return [name]
     calls = [next(iter(each.calls)) if len(each.calls) == 1 else "" for each in sources]

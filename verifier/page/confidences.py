@@ -103,7 +103,6 @@ def _questions(run: Run) -> Iterable[tuple[_Question, list[Result]]]:
 
 
 def _read_run_spec(run: Run) -> Reading:
-    """Read the specification of a run with the run's parameter values."""
     specification = run.specification
     path = specification.path
     if path is None:

@@ -22,8 +22,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-ur
 
 _STYLES = ("chart", "style", "print")
 
-_SHEET = 4
-"""Digests at the foot of a printed sheet."""
+_SHEET = 4  # digests at the foot of a printed sheet
 
 _FOLDED = (
     "In the file of this page but not printed: the statements as written, charts of their "

@@ -116,7 +116,8 @@ def _witness(witness: WitnessRecord, box: BoxRecord) -> Html:
         seen=True,
     )
     own = _units(witness)
-    read = _points({"x": witness.x}, box, _names(witness), text)
+    names = {at: cell.name for cell in witness.cells for at in cell.at}
+    read = _points({"x": witness.x}, box, names, text)
     if own is not None:
         read = collapsible(f"x, as the {model} reads it", read)
     return join_children(_sentence(witness.words), scores, own, read)
@@ -133,11 +134,6 @@ def _label(found: WitnessRecord | ExampleRecord, label: int) -> str:
     names = found.label_names
     named = 0 <= label < len(names) and names[label] != str(label)
     return f"{label} ({names[label]})" if named else str(label)
-
-
-def _names(witness: WitnessRecord) -> dict[int, str]:
-    """Return the feature names of a witness."""
-    return {at: cell.name for cell in witness.cells for at in cell.at}
 
 
 def _units(witness: WitnessRecord) -> Html | None:
@@ -424,7 +420,6 @@ def audit_arms(found: Sequence[Facts]) -> Html | None:
 
 
 def _with_sentence(text: str, shown: Html) -> Html:
-    """Return a table below a sentence."""
     return join_children(tag("p", f"{text}."), shown)
 
 

@@ -13,12 +13,11 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from leaveout.files import RESULTS, read_whole, refuse_unread
+from leaveout.files import RESULTS, read_whole, refuse_unread, sha256_of
 from leaveout.specs.deciders import Curve
 from leaveout.verifier.page.model import GuardAccounts, Run
 from leaveout.verifier.page.spec_text import read_specification
 from leaveout.verifier.page.target import PageError
-from leaveout.verifier.provenance import sha256_of
 from leaveout.verifier.records import GroupsRecord, TraceRecord
 from leaveout.verifier.report import Report, Result
 

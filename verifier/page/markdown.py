@@ -27,7 +27,6 @@ def text(words: str) -> str:
 
 
 def _escape_sign(found: re.Match[str]) -> str:
-    """Return the escape of one special character."""
     sign = found[0]
     # As HTML these are safe in readers that know no backslash before them, too.
     return {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;"}.get(sign, f"\\{sign}")
@@ -109,7 +108,6 @@ def _subject(page: Page) -> str:
 
 
 def _finding_lines(said: Summary) -> str:
-    """Return the findings as a list."""
     lines = []
     for each in said.lines:
         rests = ", ".join(map(str, each.rests_on))

@@ -13,16 +13,14 @@ from leaveout.verifier.page.plot import Point, picture
 if TYPE_CHECKING:
     import networkx as nx
 
-_ROWS = 14
-"""Most rows of a column of a picture, but for a few more where that parts no branches."""
+_ROWS = 14  # most rows of a column of a picture, but for a few more where that parts no branches
 _SHIFT = 4
 _TALL, _GAP = 40.0, 20.0
 """Height of a box, and the space between two."""
 _LEAST, _CHARACTER, _ASIDE = 120.0, 6.9, 44.0
 """Least width of a box, width of a character, and the space between two columns."""
 _TOP, _MARGIN = 52.0, 24.0
-_LONGEST = 30
-"""Most characters of a line in a box."""
+_LONGEST = 30  # most characters of a line in a box
 _BENT = {
     *("Abs", "Clip", "GlobalMaxPool", "HardSigmoid", "LeakyRelu", "Max", "MaxPool", "Min", "PRelu"),
     *("ReduceMax", "ReduceMin", "Relu", "Elu", "Gelu", "Sigmoid", "Softplus", "Tanh"),

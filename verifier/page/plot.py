@@ -13,18 +13,15 @@ from leaveout.verifier.page.markup import Child, Html, join_children, tag
 
 Point = tuple[float, float]
 
-SIZE = (440, 240)
-"""Width and height of a chart that is shown beside others."""
+SIZE = (440, 240)  # width and height of a chart that is shown beside others
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 10, 14, 28, 40
-_CHARACTER = 8
-"""Width of a digit beside the axis, as wide as narrow pages show it."""
+_CHARACTER = 8  # width of a digit beside the axis, as wide as narrow pages show it
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _DECADES = 6
 _STRIPE = 4.0
-_LEAST = 1.5
-"""Height of the lowest bar."""
+_LEAST = 1.5  # height of the lowest bar
 
 
 @dataclass(frozen=True)
@@ -210,5 +207,4 @@ def _text(at: Point, words: str, style: str) -> Html | None:
 
 
 def _tick_text(tick: float) -> str:
-    """Return the text of a tick."""
     return f"{tick:,.0f}" if tick.is_integer() and abs(tick) < 1e7 else plain(tick)

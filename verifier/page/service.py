@@ -16,8 +16,7 @@ from leaveout.verifier.page.plot import (
 
 _SIZE = (760, 420)
 _COLOURS = 6
-_LEGEND = 24
-"""Height of a line of the legend."""
+_LEGEND = 24  # height of a line of the legend
 
 
 def draw_plan(plan: Plan) -> Html:

@@ -14,16 +14,15 @@ from leaveout.models import Manifest
 from leaveout.models.matrices import magnitude
 from leaveout.models.train.encoding import CategoryColumn, encoding_of, listable
 from leaveout.verifier.amounts import percent
+from leaveout.verifier.points.sentences import join_some
 from leaveout.verifier.records import TraceRecord
 from leaveout.verifier.report import Result
 
-_NAMED = 3
-"""Columns of a line."""
+_NAMED = 3  # columns of a line
 _CLOSED, _LONGEST = 0.01, 30 * 86_400.0
 """Gap of a closed search, relative to the upper end, and seconds that nobody waits."""
 _MOST_POWER = 700.0
-_WIDER = 1.05
-"""How much wider than the data a range is that is worth a word."""
+_WIDER = 1.05  # how much wider than the data a range is that is worth a word
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,17 +194,12 @@ def _inputs(instance: Instance, head: str) -> Iterator[str]:
 
 def _columns(names: Iterable[str]) -> str:
     listed = list(names)
-    shown = ", ".join(map(repr, listed[:_NAMED]))
-    more = f" and {len(listed) - _NAMED} more" if len(listed) > _NAMED else ""
-    if len(listed) == 1:
-        return f"column {shown} takes"
-    return f"columns {shown}{more} take"
+    shown = join_some([*map(repr, listed)], _NAMED)
+    return f"column {shown} takes" if len(listed) == 1 else f"columns {shown} take"
 
 
 def _feature_names(features: list[int], manifest: Manifest) -> str:
-    """Return the first features by name, and how many more there are."""
-    shown = ", ".join(_name(each, manifest) for each in features[:_NAMED])
-    return f"{shown}{f' and {len(features) - _NAMED} more' if len(features) > _NAMED else ''}"
+    return join_some([_name(each, manifest) for each in features], _NAMED)
 
 
 def _name(at: int, manifest: Manifest) -> str:

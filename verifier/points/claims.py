@@ -94,8 +94,7 @@ class Lin:
         return not self.terms and not self.unknown
 
 
-Pieces = tuple[tuple[Lin, ...], ...]
-"""``max over rows of min over a row``."""
+Pieces = tuple[tuple[Lin, ...], ...]  # ``max over rows of min over a row``
 
 
 def plain(lin: Lin) -> Pieces:
@@ -284,7 +283,6 @@ class ClaimReader:
         return value
 
     def _comparison_cases(self, node: Compare, positive: bool) -> Cases:
-        """Return the cases of a comparison of numbers or labels."""
         if self._is_label(node.left) or self._is_label(node.right):
             return self._equal(node.left, node.right, (node.operator == "==") != positive)
         return _compare(self.number(node.left), node.operator, self.number(node.right), positive)
@@ -294,7 +292,6 @@ class ClaimReader:
         return isinstance(value, Call) and self.resolver.function(value).result == LABEL
 
     def _read(self, node: Call) -> object:
-        """Return a call as its function reads it."""
         forms = _forms_of(self.resolver.function(node))
         if forms is None:
             wrong = f"{node.function} cannot be decided for points and networks"

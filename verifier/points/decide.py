@@ -39,11 +39,8 @@ from leaveout.written import first_few
 
 _NO_IDS: Mapping[str, str] = {}
 
-_SHOWN = 12
-"""Features and scores of a sentence."""
-
-_SAME = 1e-9
-"""Bounds so close are equal, also where both are about 0."""
+_SHOWN = 12  # features and scores of a sentence
+_SAME = 1e-9  # bounds so close are equal, also where both are about 0
 
 
 def make_claims(asked: Asked, seed: int, seconds: float | None = None) -> Claims:
@@ -63,30 +60,24 @@ class Formulas(Engine[FormulaJob]):
         self._checkpoints: dict[Asked, Checkpoint] = {}
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         return why_no_formula(statement, self.context.resolver)
 
     def load(self, statement: Statement) -> FormulaJob:
-        """See `Engine.load`."""
         job = load_formula(statement, self.context.resolver)
         self.note(*job.notes)
         return job
 
     def searches(self, job: FormulaJob) -> int:
-        """See `Engine.searches`."""
         return len(job.labels)
 
     def kernels(self, job: FormulaJob) -> Sequence[str]:
-        """See `Engine.kernels`."""
         return ("points",)
 
     def explain(self, job: FormulaJob) -> Case:
-        """See `Engine.explain`."""
         manifests = {id(each): each for asked in job.questions for _, each in asked.manifests}
         return Case(job.boxes[0], next(iter(manifests.values())) if len(manifests) == 1 else None)
 
     def outline(self, job: FormulaJob) -> Outline:
-        """See `Engine.outline`."""
         points = zip(job.points, job.boxes, strict=True)
         cases = sum(len(asked.cases) for asked in job.questions)
         about = {
@@ -108,7 +99,6 @@ class Formulas(Engine[FormulaJob]):
         return {"networks": networks}
 
     def resume(self, job: FormulaJob, store: Checkpoints) -> list[Checkpoint]:
-        """See `Engine.resume`."""
         options, found = self.context.options, {}
         for number, asked in enumerate(job.questions):
             # Several questions of one statement, each with a search of its own.
@@ -126,7 +116,6 @@ class Formulas(Engine[FormulaJob]):
         return Decision(job, label, clock, self.context, self._checkpoints, solved)
 
     def decide(self, job: FormulaJob, clock: Clock) -> list[Result]:
-        """See `Engine.decide`."""
         return [self._result(job, label, clock) for label in job.labels]
 
     def _result(self, job: FormulaJob, label: int | None, clock: Clock) -> Result:

@@ -28,10 +28,12 @@ from leaveout.models.quality import Quality
 from leaveout.specs import Call
 from leaveout.verifier.points.inputs import InputReader
 from leaveout.verifier.points.leak_decider import (
+    NO_LEAK,
     Compared,
     LeakEngine,
     LeakJob,
     Trace,
+    claimed_bound,
     column_records,
 )
 from leaveout.verifier.points.leak_statements import FORESTS, IdpStatement
@@ -60,8 +62,7 @@ def witness_record(
     return names.leak(witness, scores, member_scores, answer, "forest", other is not None)
 
 
-_MOST = 2**22
-"""Boxes of one label, at most: some 40 MB."""
+_MOST = 2**22  # boxes of one label, at most: some 40 MB
 
 
 @dataclass(eq=False)
@@ -142,11 +143,7 @@ class ForestBook:
         return {"questions": questions, "results": results}
 
 
-NO_LEAK = -1e-9
-"""What is claimed where there is no leak at all: no confidence is below 0."""
-
-_EVERYTHING = 1.0
-"""No confidence of a forest is greater."""
+_EVERYTHING = 1.0  # no confidence of a forest is greater
 
 
 @dataclass(eq=False)
@@ -189,25 +186,20 @@ class Forests(Compared):
 
     @property
     def labels(self) -> int:
-        """See `Compared.labels`."""
         return len(self.whole.classes)
 
     @property
     def known_labels(self) -> str:
-        """See `Compared.known_labels`."""
         return f"the forest has the labels 0 to {self.labels - 1}: {self.names.every_label}"
 
     @property
     def members(self) -> int:
-        """See `Compared.members`."""
         return 1 if self.pair else self.leaving
 
     def label_name(self, label: int | None) -> str:
-        """See `Compared.label_name`."""
         return "" if label is None else self.names.label_name(label)
 
     def witness_record(self, witness: Witness) -> WitnessRecord:
-        """See `Compared.witness_record`."""
         return witness_record(self.names, witness, self.whole, self.other)
 
     def model_record(self, statement: str) -> ModelRecord:
@@ -237,22 +229,14 @@ class Forests(Compared):
         ensemble, names = exact_forest(self.deletions.forest).ensemble(), self.names
         digests = (forest_digest(ensemble),) * 2
         return self._row_record(
-            statements,
-            kept,
-            ensemble.unit_names,
-            0,
-            names.row_id,
-            digests,
-            names.labels,
+            statements, kept, ensemble.unit_names, 0, names.row_id, digests, names.labels,
             names.group,
         )  # fmt: skip
 
     def replay(self, x: NDArray[Any], member: int, label: int) -> Witness | None:
-        """See `Compared.replay`."""
         return self.question(label, NEVER, lambda _: None).replay(x, member, label)
 
     def outline(self) -> dict[str, str]:
-        """See `Compared.outline`."""
         return {
             "forest": f"{self.files[0]}: {self.box.dimension:,} inputs, "
             f"{len(self.whole.trees):,} trees, {len(self.rows):,} rows",
@@ -292,11 +276,9 @@ class ForestLeaks(LeakEngine[Forests]):
         self._found: dict[tuple[Forests, int], Witness] = {}
 
     def kernels(self, job: ForestJob) -> Sequence[str]:
-        """See `Engine.kernels`."""
         return ("forest_leaks",)
 
     def compare(self, leak: IdpStatement) -> Forests:
-        """See `LeakEngine.compare`."""
         resolver = self.context.resolver
         forest = resolver.forest(leak.network)
         whole, rows = scored_with_rows(forest)
@@ -349,17 +331,9 @@ class ForestLeaks(LeakEngine[Forests]):
             )
 
     def prepare(self, job: ForestJob, clock: Clock) -> None:
-        """See `LeakEngine.prepare`."""
         self._searched.clear()
 
-    def settle(self, compared: Forests, kept: Mapping[int, Kept], clock: Clock) -> None:
-        """See `LeakEngine.settle`: searches bound each row as well as they can."""
-        if any(each.has_contradiction for each in kept.values()):
-            # Where a bound is wrong nothing is to be concluded.
-            raise AssertionError("a replayed leak exceeds the proved bound of its row")
-
     def account(self, job: ForestJob, result: Result, clock: Clock) -> None:
-        """See `LeakEngine.account`."""
         if result.upper is not None and result.upper >= _EVERYTHING:
             self.note(f"a bound of 1 or more says nothing: {NO_CONFIDENCE}")
         if self.context.certificate is None:
@@ -379,11 +353,8 @@ class ForestLeaks(LeakEngine[Forests]):
             certificate.without(name, "not all labels were searched; raise the time limit")
             return
         question = job.compared.question(labels[0], NEVER, lambda _: None)
-        claimed = max(NO_LEAK, *(each.upper + margin_of(question) for each in found))
-        if result.kind == "guarantee" and result.verdict == "proved":
-            # Beyond what is asked nothing needs to be proved.
-            asked = job.statement.threshold
-            claimed = NO_LEAK if asked is None else max(asked, NO_LEAK)
+        most = max(NO_LEAK, *(each.upper + margin_of(question) for each in found))
+        claimed = claimed_bound(job, result, most)
         try:
             for label in labels:
                 self._book.add(name, label, claimed, question, job.compared)
@@ -394,7 +365,6 @@ class ForestLeaks(LeakEngine[Forests]):
     def search(
         self, job: ForestJob, label: int, clock: Clock, floor: float, *, decide: bool
     ) -> EngineResult:
-        """See `LeakEngine.search`."""
         seconds = clock.next()
         if clock.interrupted:
             return self.unsearched_result(job, label, "interrupted")
@@ -421,6 +391,5 @@ class ForestLeaks(LeakEngine[Forests]):
         return found
 
     def unsearched_result(self, job: ForestJob, label: int, detail: str) -> EngineResult:
-        """See `LeakEngine.unsearched_result`."""
         everyone = np.full(job.compared.members, _EVERYTHING)
         return SearchResult(label, 0.0, _EVERYTHING, None, False, "time", detail, everyone, 0, 0.0)

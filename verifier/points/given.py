@@ -50,8 +50,7 @@ from leaveout.verifier.report import Result
 _ZIP = b"PK"
 _PAIRS = (("X_test", "y_test"), ("X", "y"))
 _KINDS = {".csv", ".npz", ".txt"}
-_MEMORY = "data"
-"""What messages call points that come from no file."""
+_MEMORY = "data"  # what messages call points that come from no file
 
 
 class DataError(LeaveoutError):
@@ -186,7 +185,6 @@ class GivenPoints:
     def _encode_table(
         self, table: Table, encoding: Encoding | None, manifest: Manifest, source: str
     ) -> NDArray[np.float32]:
-        """Encode the table for a network."""
         rows = list(table.records())
         places = [self.row_name(row) for row in range(len(rows))]
         if encoding is not None:
@@ -305,8 +303,7 @@ def _labels(place: str, name: str, raw: NDArray[Any], x: NDArray[np.float32]) ->
     return raw.astype(np.int64)
 
 
-_ROWS = 3
-"""That are told."""
+_ROWS = 3  # that are told
 
 
 def why_outside(

@@ -19,8 +19,7 @@ from leaveout.specs.table.signatures import Bound
 from leaveout.specs.text.errors import Slip
 from leaveout.verifier.resolve_names import Resolver
 
-LARGEST_IN_ALL = 4 * LARGEST
-"""Most numbers that all calls of one set may list together."""
+LARGEST_IN_ALL = 4 * LARGEST  # most numbers that all calls of one set may list together
 
 
 @dataclass(eq=False)
@@ -160,8 +159,6 @@ class InputReader:
     def _listed_values(
         self, call: Call, lists: Lists, given: Bound, box: Box
     ) -> tuple[Listed, ...]:
-        """Return the listed values that a call adds."""
-
         def bounds(column: int) -> tuple[float, float]:
             self._refuse_beyond(column, given.get("at", call))
             return float(box.lower[column]), float(box.upper[column])
@@ -219,7 +216,6 @@ class InputReader:
         return every.values.size
 
     def _distinct(self, text: Text, columns: tuple[int, ...]) -> list[Row]:
-        """Return the distinct rows of some columns of a data file."""
         path = self.resolver.path(text)
         if path not in self._data:
             try:

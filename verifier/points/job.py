@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from leaveout.bab.native.claims import Claims
 from leaveout.bab.native.files.certificate import (
     FamilySource,
+    PointsClaim,
     ProvedPoints,
     Source,
     form_part,
@@ -58,8 +59,7 @@ if TYPE_CHECKING:
 _LEAST, _MOST = Fraction(1e-150), Fraction(1e150)
 """What is multiplied by scores and features is to stay far from where float64 ends."""
 
-_AT_ONCE = 4
-"""Members of trees kept in memory, for those that are asked of next."""
+_AT_ONCE = 4  # members of trees kept in memory, for those that are asked of next
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +141,6 @@ class _OfFamily:
         return _Member(standing, Source(Path(source), self.source))
 
     def member(self, index: int) -> _Member:
-        """Return a member by its position."""
         network = self.network
         taken = {key: value[0] for key, value in self.family.take([index]).items()}
         name, model = f"member {index} of {network.source}", with_parameters(network.model, taken)
@@ -158,7 +157,6 @@ class _OfTrees:
     path: Path
 
     def member(self, index: int) -> TreeModel:
-        """Return a member by its position."""
         whole, count = self.whole, len(self.family)
         return TreeModel(whole.path, whole.whole, self.path, index, count, self._takes)
 
@@ -388,7 +386,6 @@ class _Loader:
     def _make_question(
         self, boxes: list[Box], members: Mapping[str, _Member | TreeModel], label: int | None
     ) -> Asked:
-        """Return the question about some members."""
         statement = self.statement
         reader = ClaimReader(
             self.resolver, {each.name: i for i, each in enumerate(self.spots)}, boxes,
@@ -494,7 +491,7 @@ class Solved:
 
 
 @dataclass(frozen=True, eq=False)
-class ProvedTrees:
+class ProvedTrees(PointsClaim):
     """A claim over points and trees with its proof."""
 
     name: str
@@ -505,20 +502,17 @@ class ProvedTrees:
     proof: Mapping[str, NDArray[Any]]
 
     def put(self, archive: zipfile.ZipFile, name: str) -> None:
-        """See `PointsClaim`."""
         for key, array in self.proof.items():
             put_array(archive, f"{name}.{key}", array, packed=True)
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The files it depends on, by kind."""
         models = [each.model for each in self.asked.trees]
         families = dict.fromkeys(each.family for each in models if each.family is not None)
         found = {"network": list(dict.fromkeys(each.path for each in models))}
         return {**found, "family": list(families)} if families else found
 
     def part(self, tree: str, folder: Path) -> dict[str, object]:
-        """Return its part of the manifest."""
         said = trees_part(self.asked, self.missing, folder, decides=self.decides)
         return {"name": self.name, "upper": self.upper, "tree": tree, **said}
 

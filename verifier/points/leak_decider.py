@@ -39,8 +39,8 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Engine, Outline, Statement, count_searches, kind_of
 from leaveout.verifier.time_sharing import Clock, in_turn
 
-_UNCONDITIONAL = -1e-9
-"""Floor of a statement without a premise: even a confidence of 0 counts."""
+NO_LEAK = -1e-9  # what is claimed where there is no leak at all: no confidence is below 0
+_UNCONDITIONAL = -1e-9  # floor of a statement without a premise: even a confidence of 0 counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,6 +178,14 @@ def floor_of(statement: IdpStatement) -> float:
     return _UNCONDITIONAL if threshold is None else max(threshold, _UNCONDITIONAL)
 
 
+def claimed_bound(job: LeakJob[Any], result: Result, upper: float) -> float:
+    """Return the bound to certify: beyond what is asked nothing needs to be proved."""
+    if result.kind != "guarantee" or result.verdict != "proved":
+        return upper
+    asked = job.statement.threshold
+    return NO_LEAK if asked is None else max(asked, NO_LEAK)
+
+
 class LeakEngine(Engine[LeakJob[C]], Generic[C]):
     """Decides label by label and turns bounds into verdicts."""
 
@@ -211,9 +219,13 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
     def unsearched_result(self, job: LeakJob[C], label: int, detail: str) -> EngineResult:
         """Return what is known of a label without a search."""
 
-    @abstractmethod
     def settle(self, compared: C, kept: Mapping[int, Kept], clock: Clock) -> None:
-        """Improve what is known of single members, before it is told by row."""
+        """Improve what is known of single members before it is told by row, where searches do not.
+
+        Raises AssertionError where a bound is wrong, as then nothing is to be concluded.
+        """
+        if any(each.has_contradiction for each in kept.values()):
+            raise AssertionError("a replayed leak exceeds the proved bound of its row")
 
     @abstractmethod
     def prepare(self, job: LeakJob[C], clock: Clock) -> None:
@@ -224,7 +236,6 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
         """Put what proves a result into the certificate, or note what it lacks."""
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         resolver = self.context.resolver
         if self.alone and not names_model(statement, self.context.checked, self.alone):
             return resolver.fail(statement.claim, f"this claim is not about a {self.decides.model}")
@@ -236,7 +247,6 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
         return leak
 
     def load(self, statement: Statement) -> LeakJob[C]:
-        """See `Engine.load`."""
         leak = recognise(statement, self.context.resolver, self.decides)
         if not isinstance(leak, IdpStatement):
             raise leak
@@ -257,20 +267,16 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
         return LeakJob(leak, compared, (leak.label,))
 
     def searches(self, job: LeakJob[C]) -> int:
-        """See `Engine.searches`."""
         return len(job.labels)
 
     def outline(self, job: LeakJob[C]) -> Outline:
-        """See `Engine.outline`."""
         about = {**job.compared.outline(), "searches": count_searches(job.labels)}
         return Outline.of(job.statement.statement, len(job.labels), about)
 
     def models(self, job: LeakJob[C]) -> list[ModelRecord]:
-        """See `Engine.models`."""
         return [job.compared.model_record(job.name)]
 
     def by_row(self, jobs: Sequence[LeakJob[C]], clock: Clock) -> list[ByRowRecord]:
-        """See `Engine.by_row`."""
         asked: dict[C, list[str]] = {}
         for job in jobs:
             if not job.compared.pair:
@@ -283,7 +289,6 @@ class LeakEngine(Engine[LeakJob[C]], Generic[C]):
         return found
 
     def decide(self, job: LeakJob[C], clock: Clock) -> list[Result]:
-        """See `Engine.decide`."""
         self.prepare(job, clock)
         statement, floor = job.statement.statement, floor_of(job.statement)
         if isinstance(statement, Find):
@@ -389,11 +394,8 @@ def column_records(encoding: Encoding | None, units: Mapping[str, str]) -> tuple
     return tuple(found)
 
 
-_MOST_POINTS = 60
-"""Moments that are kept."""
-
-_SOONEST = 1e-3
-"""Seconds: sooner moments are one to the eye."""
+_MOST_POINTS = 60  # moments that are kept
+_SOONEST = 1e-3  # seconds: sooner moments are one to the eye
 
 Moment = tuple[float, float, float]
 

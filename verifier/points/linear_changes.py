@@ -31,15 +31,14 @@ from leaveout.verifier.points.leak_decider import finite, floor_of
 from leaveout.verifier.points.leak_statements import LINEARS, IdpStatement, recognise
 from leaveout.verifier.points.linear_leaks import LinearLeaks, Linears
 from leaveout.verifier.points.linear_scores import ScoreStatement, read_scores
-from leaveout.verifier.points.sentences import box_record, label_phrase, row_name
+from leaveout.verifier.points.sentences import box_record, join_some, label_phrase, row_name
 from leaveout.verifier.records import ExampleRecord, ModelRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Engine, Outline, Statement, Subject, kind_of
 from leaveout.verifier.time_sharing import Clock
 
 _CHANGES = ("leave_out", "relabel", "add_one")
-_ROUNDS = 3
-"""Choices of rows that are tried for a witness, each from the input of the one before."""
+_ROUNDS = 3  # choices of rows that are tried for a witness, each from the input of the one before
 
 _SHOWN = 5
 
@@ -150,12 +149,10 @@ class LinearChanges(Engine[ChangeJob]):
         return scores
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         asked = self._recognise(statement)
         return asked if isinstance(asked, LeaveoutError) else None
 
     def load(self, statement: Statement) -> ChangeJob:
-        """See `Engine.load`."""
         asked, resolver = self._recognise(statement), self.context.resolver
         assert not isinstance(asked, LeaveoutError)
         model = asked.network if isinstance(asked, IdpStatement) else asked.model
@@ -199,17 +196,14 @@ class LinearChanges(Engine[ChangeJob]):
             raise fail(asked.label_at or asked.network, wrong, about.known_labels)
 
     def outline(self, job: ChangeJob) -> Outline:
-        """See `Engine.outline`."""
         return Outline.of(job.asked.statement, 1, {**job.about.outline(), "searches": "1"})
 
     def models(self, job: ChangeJob) -> list[ModelRecord]:
-        """See `Engine.models`."""
         # None of its rows alone is asked about.
         record = job.about.model_record(job.asked.statement.name)
         return [structs.replace(record, members=0)]
 
     def decide(self, job: ChangeJob, clock: Clock) -> list[Result]:
-        """See `Engine.decide`."""
         family = self.leaks.family_of(job.about, job.asked.family)
         try:
             budgets = budgets_of(family, job.change)
@@ -306,8 +300,7 @@ class LinearChanges(Engine[ChangeJob]):
     def _example(self, job: ChangeJob, found: _Witness) -> ExampleRecord:
         names, model = job.about.fitted.names, job.about.fitted.model
         rows = model.unit_names[found.units].tolist()
-        told = ", ".join(row_name(row, names.row_id(row), names.group) for row in rows[:_SHOWN])
-        more = f" and {len(rows) - _SHOWN} more" if len(rows) > _SHOWN else ""
+        told = join_some([row_name(row, names.row_id(row), names.group) for row in rows], _SHOWN)
         how = "without" if job.change.kind == "leave_out" else "with flipped labels of"
         answer = int(np.argmax(found.theirs))
         before, after = (label_phrase(k, names.label_name(k)) for k in (found.label, answer))
@@ -316,7 +309,7 @@ class LinearChanges(Engine[ChangeJob]):
             points={"x": tuple(found.x.tolist())},
             scores={"L(x)": tuple(found.scores.tolist()), "M(x)": tuple(found.theirs.tolist())},
             labels={"L(x)": found.label, "M(x)": answer},
-            words=f"{how} {told}{more} the answer at x flips from {before} to {after}, confidence "
+            words=f"{how} {told} the answer at x flips from {before} to {after}, confidence "
             f"{found.value:.4g}, where x is {names.point(found.x)}",
             features=features, label_names=names.labels, facts={"rows": tuple(rows)},
         )  # fmt: skip

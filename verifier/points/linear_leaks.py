@@ -31,6 +31,7 @@ from leaveout.verifier.points.leak_decider import (
     LeakEngine,
     LeakJob,
     Trace,
+    claimed_bound,
     column_records,
 )
 from leaveout.verifier.points.leak_statements import LINEARS, IdpStatement
@@ -42,9 +43,6 @@ from leaveout.verifier.records import ByRowRecord, ModelRecord, WitnessRecord
 from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Context, Subject
 from leaveout.verifier.time_sharing import Clock
-
-NO_LEAK = -1e-9
-"""What is claimed where there is no leak at all: no confidence is below 0."""
 
 
 def load_names(path: Path, model: LinearModel) -> TableNames:
@@ -83,21 +81,8 @@ class Fitted:
         self.take(refine(self.family, np.array([unit])))
         return self.family
 
-    def records(self, pair: bool = False) -> dict[str, Any]:
-        """Return what a `ModelRecord` says, apart from its statements."""
-        columns, names = self.names.columns, self.names
-        return {
-            "model": "linear",
-            "file": str(self.file),
-            "family": "",
-            "members": len(self.model.unit_names),
-            "rows": len(self.model.unit_names),
-            "labels": names.labels,
-            "columns": () if columns is None else column_records(columns.encoding, columns.units),
-            "quality": self._quality(),
-        }
-
-    def _quality(self) -> Quality | None:
+    def quality(self) -> Quality | None:
+        """Return how well it answers its own rows; None if it has no labels."""
         if not self.model.labels:
             return None
         answers = self.model.answers(self.model.X)
@@ -130,47 +115,47 @@ class Linears(Compared):
 
     @property
     def labels(self) -> int:
-        """See `Compared.labels`."""
         return len(self.fitted.model.labels)
 
     @property
     def known_labels(self) -> str:
-        """See `Compared.known_labels`."""
         names = self.fitted.names
         return f"the model has the labels 0 to {self.labels - 1}: {names.every_label}"
 
     @property
     def members(self) -> int:
-        """See `Compared.members`."""
         return len(self.fitted.model.unit_names)
 
     def label_name(self, label: int | None) -> str:
-        """See `Compared.label_name`."""
         return "" if label is None else self.fitted.names.label_name(label)
 
     def witness_record(self, witness: Witness) -> WitnessRecord:
-        """See `Compared.witness_record`."""
         answer = int(np.argmax(witness.member_scores))
         scores, theirs = witness.scores, witness.member_scores
         return self.fitted.names.leak(witness, scores, theirs, answer, "linear")
 
     def model_record(self, statement: str) -> ModelRecord:
         """See `Compared.model_record`: its family has no file."""
-        return ModelRecord(**self.fitted.records(), statements=(statement,))
+        columns, names = self.fitted.names.columns, self.fitted.names
+        return ModelRecord(
+            model="linear",
+            file=str(self.fitted.file),
+            family="",
+            statements=(statement,),
+            members=self.members,
+            rows=self.members,
+            labels=names.labels,
+            columns=() if columns is None else column_records(columns.encoding, columns.units),
+            quality=self.fitted.quality(),
+        )
 
     def row_record(self, statements: tuple[str, ...], kept: Mapping[int, Kept]) -> ByRowRecord:
         """See `Compared.row_record`: each row has a member."""
         model, names = self.fitted.model, self.fitted.names
+        digests = (model.digest,) * 2
         return self._row_record(
-            statements,
-            kept,
-            model.unit_names,
-            0,
-            names.row_id,
-            (model.digest,) * 2,
-            names.labels,
-            names.group,
-        )  # fmt: skip
+            statements, kept, model.unit_names, 0, names.row_id, digests, names.labels, names.group
+        )
 
     def replay(self, x: NDArray[Any], member: int, label: int) -> Witness | None:
         """See `Compared.replay`: a member certainly answers otherwise."""
@@ -182,7 +167,6 @@ class Linears(Compared):
         return leak if sure and leak.confidence > 0 else None
 
     def outline(self) -> dict[str, str]:
-        """See `Compared.outline`."""
         model = self.fitted.model
         return {
             "model": f"{self.fitted.file}: {model.inputs:,} inputs, {model.design.width:,} "
@@ -328,7 +312,6 @@ class LinearLeaks(LeakEngine[Linears]):
         self.book = None if context.certificate is None else LinearBook(context.certificate)
 
     def compare(self, leak: IdpStatement) -> Linears:
-        """See `LeakEngine.compare`."""
         self.refuse_other_families(leak.family)
         about = self.linears(leak.network, leak.family, leak.box)
         if not about.fitted.model.labels:
@@ -385,16 +368,9 @@ class LinearLeaks(LeakEngine[Linears]):
         return self._asked[key]
 
     def prepare(self, job: LinearJob, clock: Clock) -> None:
-        """See `LeakEngine.prepare`."""
         self._searched.clear()
 
-    def settle(self, compared: Linears, kept: Mapping[int, Kept], clock: Clock) -> None:
-        """See `LeakEngine.settle`: searches bound each row as well as they can."""
-        if any(each.has_contradiction for each in kept.values()):
-            raise AssertionError("a replayed leak exceeds the proved bound of its row")
-
     def account(self, job: LinearJob, result: Result, clock: Clock) -> None:
-        """See `LeakEngine.account`."""
         if self.book is None or result.verdict == "refuted" or result.upper is None:
             return
         name, labels = result.name, job.labels if result.label is None else (result.label,)
@@ -403,12 +379,8 @@ class LinearLeaks(LeakEngine[Linears]):
             return
         for label in labels:
             found, search = self._searched[label]
-            claimed = found.upper
-            if result.kind == "guarantee" and result.verdict == "proved":
-                # Beyond what is asked nothing needs to be proved.
-                asked = job.statement.threshold
-                claimed = NO_LEAK if asked is None else max(asked, NO_LEAK)
             said = {"kind": "leaks", "label": label, "sign": 1, "level": 0.0}
+            claimed = claimed_bound(job, result, found.upper)
             self.book.add(name, job.compared, said, search, claimed)
         self.book.target.linear(self.book)
 
@@ -422,7 +394,6 @@ class LinearLeaks(LeakEngine[Linears]):
     def search(
         self, job: LinearJob, label: int, clock: Clock, floor: float, *, decide: bool
     ) -> EngineResult:
-        """See `LeakEngine.search`."""
         seconds = clock.next()
         if clock.interrupted:
             return self.unsearched_result(job, label, "interrupted")
@@ -447,6 +418,5 @@ class LinearLeaks(LeakEngine[Linears]):
         return result
 
     def unsearched_result(self, job: LinearJob, label: int, detail: str) -> EngineResult:
-        """See `LeakEngine.unsearched_result`."""
         everyone = np.full(job.compared.members, np.inf)
         return SearchResult(label, 0.0, np.inf, None, False, "time", detail, everyone, 0, 0.0)

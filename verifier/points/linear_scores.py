@@ -15,7 +15,7 @@ from leaveout.errors import LeaveoutError
 from leaveout.models.linear.family import centre
 from leaveout.specs import Binder, Call, Compare, Expression, Find, ForAll, Guarantee, Implies, Name
 from leaveout.specs.types import INPUTS, LINEARS
-from leaveout.verifier.points.leak_decider import Trace, finite
+from leaveout.verifier.points.leak_decider import finite
 from leaveout.verifier.points.leak_statements import MIRROR, OtherShapeError, names_model
 from leaveout.verifier.points.linear_leaks import LinearLeaks, Linears
 from leaveout.verifier.points.sentences import box_record, row_name
@@ -241,7 +241,6 @@ class LinearScores(Engine[ScoreJob]):
         self.leaks = leaks
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         read = read_scores(statement, self.context.resolver)
         if isinstance(read, ScoreStatement):
             return None
@@ -255,7 +254,6 @@ class LinearScores(Engine[ScoreJob]):
         return read
 
     def load(self, statement: Statement) -> ScoreJob:
-        """See `Engine.load`."""
         asked = read_scores(statement, self.context.resolver)
         if not isinstance(asked, ScoreStatement):
             raise asked
@@ -282,18 +280,15 @@ class LinearScores(Engine[ScoreJob]):
         return ScoreJob(asked, about, place)
 
     def outline(self, job: ScoreJob) -> Outline:
-        """See `Engine.outline`."""
         about = {**job.about.outline(), "searches": "1, over all members"}
         return Outline.of(job.asked.statement, 1, about)
 
     def models(self, job: ScoreJob) -> list[ModelRecord]:
-        """See `Engine.models`."""
         return [job.about.model_record(job.asked.statement.name)]
 
     def decide(self, job: ScoreJob, clock: Clock) -> list[Result]:
-        """See `Engine.decide`."""
         asked, fitted, seconds = job.asked, job.about.fitted, clock.next()
-        trace, name = Trace(), asked.statement.name
+        name = asked.statement.name
         search = Search(
             fitted.family, job.about.box, job.goals, job.floor, self.context.options.gap,
             Deadline.after(0.0 if clock.interrupted else seconds),
@@ -302,7 +297,7 @@ class LinearScores(Engine[ScoreJob]):
         fitted.take(search.family)
         found = search.result()
         clock.interrupted = clock.interrupted or found.interrupted
-        result = self._result(job, found, trace)
+        result = self._result(job, found)
         book = self.leaks.book
         if book is not None and result.verdict != "refuted":
             proved = asked.bound is not None and result.verdict == "proved"
@@ -315,7 +310,7 @@ class LinearScores(Engine[ScoreJob]):
                 book.target.without(name, "no finite bound was proved; raise the time limit")
         return [result]
 
-    def _result(self, job: ScoreJob, found: SearchResult[Found], trace: Trace) -> Result:
+    def _result(self, job: ScoreJob, found: SearchResult[Found]) -> Result:
         asked, floor = job.asked, job.floor
         lower, upper = found.lower, found.upper
         refuted = floor is not None and lower > floor

@@ -70,29 +70,23 @@ class Networks(Compared):
 
     @property
     def labels(self) -> int:
-        """See `Compared.labels`."""
         return self.instance.labels
 
     @property
     def known_labels(self) -> str:
-        """See `Compared.known_labels`."""
         return f"{self.instance.network.source} has the labels 0 to {self.labels - 1}"
 
     @property
     def members(self) -> int:
-        """See `Compared.members`."""
         return len(self.instance.family)
 
     def label_name(self, label: int | None) -> str:
-        """See `Compared.label_name`."""
         return "" if label is None else label_name(self.facts, label)
 
     def witness_record(self, witness: Witness) -> WitnessRecord:
-        """See `Compared.witness_record`."""
         return record(self.instance, witness, self.pair)
 
     def model_record(self, statement: str) -> ModelRecord:
-        """See `Compared.model_record`."""
         network, family = self.instance.network, self.instance.family
         facts = None if self.pair else self.facts
         members = 0 if self.pair else len(np.unique(family.removed))
@@ -111,7 +105,6 @@ class Networks(Compared):
         )
 
     def row_record(self, statements: tuple[str, ...], kept: Mapping[int, Kept]) -> ByRowRecord:
-        """See `Compared.row_record`."""
         family, facts = self.instance.family, self.facts
         return self._row_record(
             statements,
@@ -125,11 +118,9 @@ class Networks(Compared):
         )
 
     def replay(self, x: NDArray[Any], member: int, label: int) -> Witness | None:
-        """See `Compared.replay`."""
         return Leaks(self.instance, label).replay(x, member)
 
     def outline(self) -> dict[str, str]:
-        """See `Compared.outline`."""
         network, family, box = self.instance.network, self.instance.family, self.box
         layers = [layer.width for layer in network.stack.layers]
         widths = ", ".join(f"{width:,}" for width in layers)
@@ -161,8 +152,7 @@ def checkpoint_question(job: NetworkJob) -> str:
     return "find per label" if asked.per_label else "find"
 
 
-_MOST_FOR_ROWS = 10.0
-"""Seconds that bounding single members may take, where a run has no deadline."""
+_MOST_FOR_ROWS = 10.0  # seconds that bounding single members may take, where a run has no deadline
 
 
 def tighten(instance: Instance, kept: Mapping[int, Kept], clock: Clock) -> None:
@@ -189,11 +179,8 @@ def tighten(instance: Instance, kept: Mapping[int, Kept], clock: Clock) -> None:
         clock.interrupted = True
 
 
-_SHARE = 0.04
-"""Share of the time left that a look may take ..."""
-
-_MOST_SECONDS = 10.0
-"""... and seconds."""
+_SHARE = 0.04  # share of the time left that a look may take ...
+_MOST_SECONDS = 10.0  # ... and seconds
 
 
 def quick_bounds(
@@ -224,8 +211,7 @@ def propagation_result(instance: Instance, label: int, detail: str) -> EngineRes
     return EngineResult(label, 0.0, most, None, most == 0, "time", detail, everyone, 0, 0.0)
 
 
-_WORTH_STARTING = 0.1
-"""Seconds below which no search is started."""
+_WORTH_STARTING = 0.1  # seconds below which no search is started
 
 
 @dataclass(frozen=True, eq=False)
@@ -267,11 +253,9 @@ class NetworkLeaks(LeakEngine[Networks]):
 
     @property
     def engine(self) -> str:
-        """See `LeakEngine.engine`."""
         return self.context.options.engine
 
     def kind(self, job: NetworkJob) -> Kind:
-        """See `Engine.kind`."""
         return f"leaks, {self.engine}"
 
     def kernels(self, job: NetworkJob) -> Sequence[str]:
@@ -286,7 +270,6 @@ class NetworkLeaks(LeakEngine[Networks]):
         return ("points",) if needed else ()
 
     def compare(self, leak: IdpStatement) -> Networks:
-        """See `LeakEngine.compare`."""
         resolver = self.context.resolver
         network = resolver.network(leak.network)
         family = resolver.family(leak.family, network)
@@ -298,12 +281,10 @@ class NetworkLeaks(LeakEngine[Networks]):
         return Networks(files, instance.box, resolver.is_network(leak.family), instance)
 
     def explain(self, job: NetworkJob) -> Case:
-        """See `Engine.explain`."""
         instance, pair = job.compared.instance, job.compared.pair
         return Case(instance.box, None if pair else instance.family.manifest, instance)
 
     def resume(self, job: NetworkJob, store: Checkpoints) -> list[Checkpoint]:
-        """See `Engine.resume`."""
         options, compared = self.context.options.native(None), job.compared
         if compared not in self._digests:
             self._digests[compared] = Leaks(compared.instance, job.labels[0]).digests()
@@ -358,7 +339,6 @@ class NetworkLeaks(LeakEngine[Networks]):
                 self._known[key] = found
 
     def open_searches(self, job: NetworkJob) -> int:
-        """See `Engine.open_searches`."""
         if self.context.certificate is not None:
             return 0
         found = (self._searched.get((job.name, label)) for label in job.labels)
@@ -367,7 +347,6 @@ class NetworkLeaks(LeakEngine[Networks]):
     def search(
         self, job: NetworkJob, label: int, clock: Clock, floor: float, *, decide: bool
     ) -> EngineResult:
-        """See `LeakEngine.search`."""
         compared, name = job.compared, (job.name, label)
         key = compared, label
         known = self._known.get(key)
@@ -490,14 +469,12 @@ class NetworkLeaks(LeakEngine[Networks]):
         )
 
     def unsearched_result(self, job: NetworkJob, label: int, detail: str) -> EngineResult:
-        """See `LeakEngine.unsearched_result`."""
         known = self._known.get((job.compared, label))
         if known is not None:
             return known.as_timed_out(detail, self.context.options.gap)
         return propagation_result(job.compared.instance, label, detail)
 
     def result(self, job: NetworkJob, found: Sequence[EngineResult]) -> Result:
-        """See `LeakEngine.result`."""
         result = super().result(job, found)
         counted = counted_rows(job.compared.instance.family)
         if counted is not None and result.witness is not None and not job.compared.pair:
@@ -509,7 +486,6 @@ class NativeLeaks(NetworkLeaks):
     """The same by branch and bound over pairs of neurons."""
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         resolver = self.context.resolver
         leak = recognise(statement, resolver)
         if not isinstance(leak, IdpStatement):

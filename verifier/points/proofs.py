@@ -38,8 +38,7 @@ from leaveout.version import VERSION
 Arrays = dict[str, NDArray[Any]]
 
 _PER_NODE = ("kind", "index", "side", "point", "target", "error", "tie", "errors")
-_PLAIN = ("cz", "cd")
-"""Arrays that a reader maps, if they are large."""
+_PLAIN = ("cz", "cd")  # arrays that a reader maps, if they are large
 
 
 class _LateError(Exception):

@@ -16,8 +16,7 @@ from leaveout.verifier.records import LabelByRowRecord, RowLeakRecord
 NO_LEAK = -1.0
 """The bound of a row without which no answer changes, whatever its confidence."""
 
-_INPUTS = 2**19
-"""Bytes of inputs of leaks that are kept, a label."""
+_INPUTS = 2**19  # bytes of inputs of leaks that are kept, a label
 
 
 @dataclass(eq=False)

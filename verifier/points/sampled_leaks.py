@@ -105,14 +105,12 @@ class Samples(Engine[SampledJob]):
         self._looks: dict[Networks, Looks] = {}
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         if share_of(statement) is not None:
             return None
         wrong = "this claim leaves out no share of the rows"
         return self.context.resolver.fail(statement.claim, wrong)
 
     def kind(self, sampled: SampledJob) -> Kind:
-        """See `Engine.kind`."""
         return f"leaks of samples, {self.context.options.engine}"
 
     def searches(self, sampled: SampledJob) -> int:
@@ -120,21 +118,17 @@ class Samples(Engine[SampledJob]):
         return 2 * len(sampled.job.labels)
 
     def kernels(self, sampled: SampledJob) -> Sequence[str]:
-        """See `Engine.kernels`."""
         return self._leaks.kernels(sampled.job)
 
     def models(self, sampled: SampledJob) -> list[ModelRecord]:
-        """See `Engine.models`."""
         return self._leaks.models(sampled.job)
 
     def outline(self, sampled: SampledJob) -> Outline:
-        """See `Engine.outline`."""
         members = self._leaks.outline(sampled.job)
         again = "the same without the worst members, where some may be exceptions"
         return replace(members, about={**members.about, "again": again})
 
     def load(self, statement: Statement) -> SampledJob:
-        """See `Engine.load`."""
         share, confident = share_of(statement), statement.claim
         assert share is not None and isinstance(confident, Confident)
         leak = recognise(without_share(statement), self.context.resolver)
@@ -190,7 +184,6 @@ class Samples(Engine[SampledJob]):
         return max(count, before.results)
 
     def decide(self, sampled: SampledJob, clock: Clock) -> list[Result]:
-        """Return the results of one statement."""
         count = self._count_results(sampled)
         sampling = sampled.sampling.per_result(count)
         self._tell(sampling, count)

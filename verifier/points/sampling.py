@@ -123,8 +123,7 @@ def sampling_of(family: Family, share: float, error: Fraction, place: str) -> Sa
     )  # fmt: skip
 
 
-_DIGITS = 16
-"""Of a sample's digest, in the name of a file."""
+_DIGITS = 16  # of a sample's digest, in the name of a file
 
 
 class AskedClaim(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

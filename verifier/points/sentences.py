@@ -80,12 +80,10 @@ def unit_of(facts: DataFacts | None, column: str) -> str:
     return facts.units.get(column, "") if facts is not None else ""
 
 
-SHOWN = 12
-"""Features of a sentence."""
+SHOWN = 12  # features of a sentence
 
 _REASONS = 3
-_ROWS = 12
-"""Of a group that are listed."""
+_ROWS = 12  # of a group that are listed
 
 
 def box_record(box: Box) -> BoxRecord:
@@ -157,7 +155,6 @@ def groups_record(
     facts = family.manifest.data
 
     def row_numbers(group: Group) -> list[int]:
-        """Return the first rows of a group."""
         rows: list[int] = np.sort(removed[group.members])[:_ROWS].tolist()
         return rows
 

@@ -40,14 +40,9 @@ from leaveout.verifier.report import Result
 from leaveout.verifier.tasks import Kind, Statement, Subject
 from leaveout.verifier.time_sharing import Clock
 
-_NOTHING = -1e290
-"""The bound of a certificate where no point is a counter-example."""
-
-_KNOWN = -2
-"""In place of forms that are ordered: the scores in a box are known."""
-
-_FOR_ALL = 0.03
-"""Share of the time for a bound that holds for all members."""
+_NOTHING = -1e290  # the bound of a certificate where no point is a counter-example
+_KNOWN = -2  # in place of forms that are ordered: the scores in a box are known
+_FOR_ALL = 0.03  # share of the time for a bound that holds for all members
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +261,6 @@ class TreeClaims(Formulas):
     subject: ClassVar[Subject] = "points"
 
     def accepts(self, statement: Statement) -> LeaveoutError | None:
-        """See `Engine.accepts`."""
         if not names_model(statement, self.context.checked, "trees"):
             return self.context.resolver.fail(statement.claim, "this statement names no trees")
         why = super().accepts(statement)
@@ -276,11 +270,9 @@ class TreeClaims(Formulas):
         return None
 
     def kind(self, job: FormulaJob) -> Kind:
-        """See `Engine.kind`."""
         return "formula over trees"
 
     def kernels(self, job: FormulaJob) -> Sequence[str]:
-        """See `Engine.kernels`."""
         return ("tree_claims",)
 
     def _models_of(self, job: FormulaJob) -> dict[str, set[str]]:
@@ -490,7 +482,6 @@ class _Features(Named):
 
     @classmethod
     def find(cls, asked: Asked, points: Mapping[str, tuple[float, ...]]) -> _Features:
-        """Return what decides at points."""
         wholes = [each.model.whole for each in asked.trees]
         labels = wholes[0].labels if len({each.labels for each in wholes}) == 1 else ()
         ensembles = [each.model.ensemble for each in asked.trees]
@@ -509,7 +500,6 @@ class _Features(Named):
         return cls(names, labels, order=tuple(order[decides].tolist()))
 
     def point(self, values: tuple[float, ...], digits: int) -> str:
-        """Return what decides, with all its digits."""
         texts = ["missing" if math.isnan(each) else exact_text(each) for each in values]
         named = [f"{self.features[at]} = {texts[at]}" for at in self.order]
         return f"({join_some(named or texts, SHOWN)})"

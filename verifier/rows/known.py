@@ -320,7 +320,6 @@ def _label(
 
 
 def _words(one: RowRecord) -> str:
-    """Describe what is proved of a row."""
     row = row_name(one.row, one.name, one.group)
     if not one.members:
         return f"{row}: not retrained: nothing is proved about it"

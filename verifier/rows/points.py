@@ -126,7 +126,6 @@ def _check_against(
     changed: dict[int, dict[int, int]],
     bounds: _Bounds,
 ) -> None:
-    """Raise if a point contradicts a record."""
     for row, at in _left_out(record):
         for point in changed[row]:
             of = bounds.of.get(int(asked.labels[point]))
@@ -238,7 +237,6 @@ def input_words(
 def _forest(
     record: ByRowRecord, forest: Path | None, folders: Sequence[Path]
 ) -> tuple[Path, Ensemble]:
-    """Read the forest of a record."""
     path = find_file(record.network, forest, folders, "--network")
     ensemble = load_plain(path)
     if forest_digest(ensemble) != record.network_sha256:
@@ -275,7 +273,6 @@ def _same(path: str, found: str, expected: str, what: Callable[[], str]) -> None
 def _linear(
     record: ByRowRecord, file: Path | None, folders: Sequence[Path]
 ) -> tuple[Path, LinearModel]:
-    """Read the linear model of a record."""
     path = find_file(record.network, file, folders, "--network")
     model = load_linear(path)
     _same(str(path), model.digest, record.network_sha256, lambda: "linear model")

@@ -24,8 +24,7 @@ from leaveout.verifier.rows.points import network_and_family
 OnRow = Callable[[int, int], None]
 """Called with how many rows were searched, and how many have members."""
 
-_LEAST = 0.1
-"""Seconds below which no search is started."""
+_LEAST = 0.1  # seconds below which no search is started
 
 
 def search_rows(

@@ -215,11 +215,9 @@ def state_of(claim: Decided, near: str) -> State:
     return "near" if claim.verdict == near else "far"
 
 
-ENGINE = "values"
-"""What the results of these claims name as their engine."""
+ENGINE = "values"  # what the results of these claims name as their engine
 
-_MANY = 50
-"""Nodes beyond which lets are evaluated in order: a long chain needs no deep recursion."""
+_MANY = 50  # nodes beyond which lets are evaluated in order: a long chain needs no deep recursion
 _AGREE = 1e-3
 
 
@@ -404,7 +402,6 @@ class Values(Engine[ValueJob]):
         return upper - lower <= _AGREE * max(abs(lower), abs(upper))
 
     def _curves(self, statement: Guarantee | Find) -> tuple[Curve, ...]:
-        """Return the curves of a statement's calls, each once."""
         kept = self._valuation.calls.curves
         calls = (str(node) for node in reachable(statement.claim, self._spec))
         curves = {call: kept[call] for call in calls if call in kept}
@@ -471,7 +468,6 @@ class Values(Engine[ValueJob]):
         return _Found(decided.verdict, bounds, reason, words, facts)
 
     def _bounds(self, claim: Expression) -> tuple[float | None, float | None]:
-        """Return the bounds of the compared value or difference."""
         if not isinstance(claim, Compare) or self._spec.type_of(claim.left) != NUMBER:
             return None, None
         if self._spec.type_of(claim.right) != NUMBER:

@@ -66,8 +66,7 @@ from leaveout.verifier.values.ranges import (
 )
 from leaveout.verifier.values.subjects import decider_of, has_decider
 
-_MOST = 1000
-"""Records of facts that one call leaves, evaluated again and again."""
+_MOST = 1000  # records of facts that one call leaves, evaluated again and again
 
 
 class DeciderCalls:

@@ -11,8 +11,7 @@ from fractions import Fraction
 from leaveout.kernel.values import End, add_ends, multiply_ends
 from leaveout.specs.deciders import Decided, Evidence
 
-_LONGEST = 4096
-"""Bits of a fraction beyond which it is rounded outwards."""
+_LONGEST = 4096  # bits of a fraction beyond which it is rounded outwards
 
 
 @dataclass(frozen=True)

@@ -66,16 +66,13 @@ class PointsClaim(Protocol):
 
     def put(self, archive: zipfile.ZipFile, name: str) -> None:
         """Write its proof, given the name of its arrays."""
-        ...
 
     @property
     def files(self) -> dict[str, list[Path]]:
         """The files it depends on, by kind."""
-        ...
 
     def part(self, tree: str, folder: Path) -> dict[str, object]:
         """Return its part of the manifest, given its tree's name and the base folder."""
-        ...
 
 
 class ValueClaims(Protocol):
@@ -83,20 +80,16 @@ class ValueClaims(Protocol):
 
     def __bool__(self) -> bool:
         """Return whether there are any claims."""
-        ...
 
     @property
     def files(self) -> list[Path]:
         """The files they depend on."""
-        ...
 
     def proofs(self) -> Iterator[tuple[str, Mapping[str, NDArray[Any]]]]:
         """Yield the key and arrays of every proof."""
-        ...
 
     def part(self, folder: Path, prefixes: Mapping[str, str]) -> dict[str, Any]:
         """Return their part of the manifest, given the base folder and array prefixes."""
-        ...
 
 
 @dataclass(eq=False)
@@ -337,7 +330,7 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
-class ProvedPoints:
+class ProvedPoints(PointsClaim):
     """A claim over points with its proof."""
 
     name: str
@@ -348,18 +341,15 @@ class ProvedPoints:
     tree: ProofTree
 
     def put(self, archive: zipfile.ZipFile, name: str) -> None:
-        """See `PointsClaim`."""
         put_tree(archive, name, self.tree)
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The files it depends on, by kind."""
         families = [each.family.path for each in self.sources if each.family is not None]
         found = {"network": [each.network for each in self.sources], "family": families}
         return {kind: list(dict.fromkeys(each)) for kind, each in found.items() if each}
 
     def part(self, tree: str, folder: Path) -> dict[str, object]:
-        """Return its part of the manifest."""
         return {
             "name": self.name,
             "upper": self.upper,

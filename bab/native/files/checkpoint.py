@@ -141,8 +141,7 @@ W = TypeVar("W", bound=Finding)
 EVERY = 50.0
 """Seconds between checkpoints, unless writing one takes long."""
 
-_SHARE = 4.0
-"""... and at least this many times as long as writing the last one took."""
+_SHARE = 4.0  # ... and at least this many times as long as writing the last one took
 
 _FORMAT = 4
 
@@ -401,8 +400,7 @@ class Checkpoint:
         return self._all._array(self.folder, name)
 
 
-_LARGEST = 2**30
-"""Bytes of nodes above which a search that pauses is not kept."""
+_LARGEST = 2**30  # bytes of nodes above which a search that pauses is not kept
 
 
 class Pause(Checkpoint):

@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leaveout.encoders import Box
-from leaveout.files import ARCHIVE, open_file
+from leaveout.files import sha256_of
 from leaveout.models import Family, Network
 from leaveout.models.onnx.signature import earlier_hash
 from leaveout.models.onnx.values import files_of
-
-_BYTES = 2**22
 
 SERVED = ("full.onnx", "family.npz", "bounds.npz")
 """Files of a served folder that a guard's answers depend on."""
@@ -49,26 +47,17 @@ def file_part(path: Path, folder: Path, kind: str) -> dict[str, str]:
     elif kind == "network" and len(files := files_of(path)) > 1:
         digest = _digest_of(files)
     else:
-        digest = _digest(path)
+        digest = sha256_of(path)
     relative = os.path.relpath(path.resolve(), folder)
     return {"path": Path(relative).as_posix(), "sha256": digest, "kind": kind}
 
 
 def _digest_of(files: Iterable[Path]) -> str:
-    lines = [f"{_digest(file)}  {file.name}\n" for file in files]
+    lines = [f"{sha256_of(file)}  {file.name}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def _digest(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open_file(path, ARCHIVE) as stream:
-        while block := stream.read(_BYTES):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-_BLOCK = 2**24
-"""Approximate number of bytes processed at once: a family may be larger than memory."""
+_BLOCK = 2**24  # approximate number of bytes processed at once: a family may be larger than memory
 
 
 def network_digest(network: Network) -> str:

@@ -25,8 +25,7 @@ _ROOM = 1e-7
 _ROOM_OF_ERRORS = 3e-7
 """The same for evaluation errors, which depend on the last bits of very small regions."""
 
-_ROOM_OF_SUMS = 2e-6
-"""Margin for the checker's float64, relative to the float32 error over the box."""
+_ROOM_OF_SUMS = 2e-6  # margin for the checker's float64, relative to the float32 error over the box
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -105,7 +104,7 @@ def compact(records: Sequence[Record], upper: float, room: Room) -> tuple[float,
     ]
     most = max(found, default=-math.inf)
     most = max(most, upper + _ROOM * (float(room.scale.min()) + abs(upper)))
-    return most, _tree(*_shortest(nodes, leaves, most, room, case), most, case)
+    return most, _tree(*_shortest(nodes, leaves, most, room, case), most)
 
 
 def _shortest(
@@ -150,7 +149,7 @@ def _target(record: Record, upper: float) -> float:
     return min(record.target + _ROOM_OF_ERRORS * float(record.errors.max(initial=0.0)), upper)
 
 
-def _tree(kept: list[Record], leaves: list[bool], upper: float, case: dict[int, int]) -> ProofTree:
+def _tree(kept: list[Record], leaves: list[bool], upper: float) -> ProofTree:
     """Return the arrays of a tree, except what a reader can derive."""
     row = {record.ident: i for i, record in enumerate(kept)}
     proofs: list[Proof] = []

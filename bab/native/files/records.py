@@ -68,8 +68,7 @@ _KINDS = get_args(Kind)
 _FLOAT32 = {"state", "input_score", "neuron_score"}
 """Stored as float32: bounds among them are rounded outwards, the others only guide the search."""
 
-_LOWER = (0, 4)
-"""Rows of the state that are lower bounds: of z, and of dz."""
+_LOWER = (0, 4)  # rows of the state that are lower bounds: of z, and of dz
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from leaveout.arrays import Floats, Integers
 from leaveout.bab.forms import Forms
 from leaveout.bab.native.kernels.curve_tables import tables
-from leaveout.bab.native.kernels.interface import Batch, Bounded, Layout, MemberSets, Numbers, Work
+from leaveout.bab.native.kernels.interface import Batch, Bounded, Layout, Numbers, Work
 
 Flags = NDArray[np.bool_]
 
@@ -40,16 +40,6 @@ class Own(NamedTuple):
     bias: Floats  # shape (outputs,)
     rough: Floats  # shape (outputs,)
     rough_difference: Floats  # shape (outputs,)
-
-
-class Members(NamedTuple):
-    """Differences of members from the first network: s sets, or one without its axis."""
-
-    centre: Floats  # shape (s, weights)
-    radius: Floats  # shape (s, weights)
-    shift: Floats  # shape (s, outputs)
-    slack: Floats  # shape (s, outputs)
-    exact: Flags  # shape (s,)
 
 
 class Rows(NamedTuple):
@@ -131,11 +121,6 @@ def net_of(layout: Layout) -> Net:
 def own_of(numbers: Numbers) -> Own:
     """Return the first network in the form used by compiled code."""
     return Own(numbers.weights, numbers.bias, numbers.rough, numbers.rough_difference)
-
-
-def members_of(sets: MemberSets) -> Members:
-    """Return sets of members in the form used by compiled code."""
-    return Members(sets.centre, sets.radius, sets.shift, sets.slack, sets.exact)
 
 
 def rows_of(forms: Forms) -> Rows:

@@ -9,8 +9,7 @@ import numpy as np
 from leaveout.arrays import Floats
 from leaveout.kernel.smooth import FUNCTIONS, HALF, Curve, Kinds
 
-FIRST = 6
-"""Rows of a state without smooth neurons."""
+FIRST = 6  # rows of a state without smooth neurons
 
 KIND, UP, UP_AT, DOWN, DOWN_AT, UP_D, UP_D_AT, DOWN_D, DOWN_D_AT, LEAST, MOST, APART, GAP, GAP_D = (
     range(FIRST, FIRST + 14)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -151,9 +151,8 @@ class Numbers:
     unit: float  # relative rounding error to charge
 
 
-@dataclass(frozen=True, eq=False)
-class MemberSets:
-    """Differences member minus N for sets of members: ``centre +- radius``."""
+class MemberSets(NamedTuple):
+    """Differences member minus N for sets of members, or one without its axis: centre +- radius."""
 
     centre: Floats  # shape (s, layout.weights)
     radius: Floats  # shape (s, layout.weights)
@@ -237,4 +236,3 @@ class Kernel(Protocol):
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:
         """Bound every node of a batch; no argument is changed."""
-        ...

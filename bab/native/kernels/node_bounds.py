@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from leaveout.arrays import Floats
-from leaveout.bab.native.kernels.arguments import Members, Rows
-from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN
+from leaveout.bab.native.kernels.arguments import Rows
+from leaveout.bab.native.kernels.interface import CLOSED, CUT, EMPTY, FARTHEST, OPEN, MemberSets
 from leaveout.bab.native.kernels.line_bounds import (
     SLOPE,
     adam,
@@ -142,7 +142,7 @@ def tighten_nodes(
             case_of(every, nodes.case[i]), nodes.known[i], nodes.cut[i], nodes.warm[i],
             nodes.lower[i], nodes.upper[i], cuts,
         )  # fmt: skip
-        members = Members(
+        members = MemberSets(
             sets.centre[s], sets.radius[s], sets.shift[s], sets.slack[s], sets.exact[s]
         )
         fine = tighten(
@@ -176,7 +176,7 @@ def form_nodes(
             nodes.value[i] = nodes.cut[i] if nodes.status[i] == CUT else -np.inf
             continue
         s = nodes.which[i]
-        members = Members(
+        members = MemberSets(
             sets.centre[s], sets.radius[s], sets.shift[s], sets.slack[s], sets.exact[s]
         )
         rows, errors, cut = case_of(every, nodes.case[i]), nodes.errors[i], nodes.cut[i]
@@ -301,7 +301,7 @@ def ascend_nodes(
         if nodes.status[i] != OPEN:
             continue
         s = nodes.which[i]
-        members = Members(
+        members = MemberSets(
             sets.centre[s], sets.radius[s], sets.shift[s], sets.slack[s], sets.exact[s]
         )
         rows, errors = case_of(every, nodes.case[i]), nodes.errors[i]

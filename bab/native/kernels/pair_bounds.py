@@ -179,14 +179,12 @@ def rule(
     return cz, cd
 
 
-CUTS = 512
-"""Most half-spaces of tied phases."""
+CUTS = 512  # most half-spaces of tied phases
 
 ROUNDS = 3
 """Most half-spaces added to one form."""
 
-SORTED = 64
-"""Steps up to this many are sorted; more are only parted around the one that is sought."""
+SORTED = 64  # steps up to this many are sorted; more are only parted around the one that is sought
 
 UNDERFLOW = 1e-100
 """Values below 0 by no more may be so by underflow alone."""

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from leaveout.bab.forms import Forms
-from leaveout.bab.native.kernels.arguments import Effort, Nodes, members_of, net_of, own_of, rows_of
+from leaveout.bab.native.kernels.arguments import Effort, Nodes, net_of, own_of, rows_of
 from leaveout.bab.native.kernels.curve_tables import room_for
 from leaveout.bab.native.kernels.interface import Batch, Bounded, Kernel, MemberSets, Numbers, Work
 from leaveout.cores import cores
@@ -59,7 +59,7 @@ def _foreign(point: importlib.metadata.EntryPoint, device: str, threads: int | N
     return kernel
 
 
-class CpuKernel:
+class CpuKernel(Kernel):
     """Kernel compiled by numba on first use."""
 
     def __init__(self, device: str = "", threads: int | None = None) -> None:
@@ -71,19 +71,18 @@ class CpuKernel:
     def bound(
         self, numbers: Numbers, forms: Forms, sets: MemberSets, batch: Batch, work: Work
     ) -> Bounded:
-        """See `Kernel.bound`."""
         from leaveout.bab.native.kernels.node_bounds import ascend_nodes, form_nodes, tighten_nodes
 
         count, found = len(batch.which), Bounded.initial(batch, room_for(numbers.layout.kinds))
-        net, own, members = net_of(numbers.layout), own_of(numbers), members_of(sets)
+        net, own = net_of(numbers.layout), own_of(numbers)
         rows, nodes = rows_of(forms), Nodes.of(batch, found)
         effort = Effort.of(work, numbers, rows)
         starts = np.zeros_like(batch.share)
 
         def run(begin: int, end: int) -> None:
-            tighten_nodes(begin, end, net, own, members, effort, rows, nodes)
-            form_nodes(begin, end, net, own, members, effort, rows, nodes, starts)
-            ascend_nodes(begin, end, net, own, members, effort, rows, nodes, starts)
+            tighten_nodes(begin, end, net, own, sets, effort, rows, nodes)
+            form_nodes(begin, end, net, own, sets, effort, rows, nodes, starts)
+            ascend_nodes(begin, end, net, own, sets, effort, rows, nodes, starts)
 
         # Small pieces, because some nodes need a hundred times as long as others.
         piece = max(1, min(8, count // (2 * self._threads)))

@@ -19,14 +19,9 @@ from leaveout.bab.native.workers.pool import WorkerLostError, WorkerPool, gather
 from leaveout.bab.native.workers.worker import Report, Saved, WorkerState
 from leaveout.deadline import Deadline
 
-_LIVES = 3
-"""Deaths after which dead workers are not replaced any more."""
-
-_NAMED = 2**40
-"""More than the number of nodes that any worker names."""
-
-_SHARED = 4096
-"""Most nodes handed over at once."""
+_LIVES = 3  # deaths after which dead workers are not replaced any more
+_NAMED = 2**40  # more than the number of nodes that any worker names
+_SHARED = 4096  # most nodes handed over at once
 
 Deed = Callable[[int], None]
 

@@ -54,8 +54,7 @@ def _work(calls: queue.SimpleQueue[Callable[[], Any] | None]) -> None:
         del call
 
 
-_WAKE = 0.5
-"""Seconds between a wait's checks for Ctrl-C, which some libraries would block."""
+_WAKE = 0.5  # seconds between a wait's checks for Ctrl-C, which some libraries would block
 
 
 class WorkerLostError(Exception):
@@ -73,19 +72,15 @@ class WorkerPool(Protocol):
 
     def call(self, worker: int, method: str, *arguments: Any) -> Future[Any]:
         """Call a worker's method; calls to one worker run in order."""
-        ...
 
     def tell(self, target: float) -> None:
         """Send workers a better target, even while they are busy."""
-        ...
 
     def revive(self, worker: int) -> None:
         """Start an empty worker in place of a dead one."""
-        ...
 
     def close(self) -> None:
         """Release the workers, abandoning their work."""
-        ...
 
 
 class Executor(Protocol):
@@ -93,11 +88,9 @@ class Executor(Protocol):
 
     def pool(self, question: Question[Any], options: NativeOptions) -> WorkerPool:
         """Start the workers; worker w of n numbers its nodes w, w + n, w + 2 n, ..."""
-        ...
 
     def close(self) -> None:
         """Release what is kept between pools."""
-        ...
 
 
 def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
@@ -108,11 +101,10 @@ def gather(futures: Sequence[Future[T]], deadline: Deadline = NEVER) -> list[T]:
     return [future.result() for future in futures]
 
 
-class InlineExecutor:
+class InlineExecutor(Executor):
     """One worker in this process, whose kernel uses all cores."""
 
     def pool(self, question: Question[Any], options: NativeOptions) -> WorkerPool:
-        """See `Executor.pool`."""
         return _Inline(Worker(question, options))
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Question
-from leaveout.bab.native.workers.pool import SerialThread, WorkerLostError
+from leaveout.bab.native.workers.pool import Executor, SerialThread, WorkerLostError
 from leaveout.bab.native.workers.program import Answer, Call, Setup, Told
 from leaveout.children import Child, import_environment
 from leaveout.cores import cores
@@ -25,7 +25,7 @@ def later_names(setup: Setup, times: int) -> Setup:
     return Setup(setup.payload, setup.options, first, setup.stride, setup.threads)
 
 
-class ProcessExecutor:
+class ProcessExecutor(Executor):
     """One process per worker, with its share of the cores.
 
     They are started as programs, not forks: a user's script needs no guard and may come from stdin.
@@ -33,7 +33,6 @@ class ProcessExecutor:
     """
 
     def pool(self, question: Question[Any], options: NativeOptions) -> _Processes:
-        """See `Executor.pool`."""
         payload, size = question.payload(), options.workers
         threads = max(1, cores() // size)
         return _Processes([Setup(payload, options, w, size, threads) for w in range(size)])

@@ -15,7 +15,7 @@ from typing import Any
 
 from leaveout.bab.native.options import NativeOptions
 from leaveout.bab.native.question import Payload, Question
-from leaveout.bab.native.workers.pool import SerialThread, WorkerLostError
+from leaveout.bab.native.workers.pool import Executor, SerialThread, WorkerLostError
 from leaveout.bab.native.workers.processes import later_names
 from leaveout.bab.native.workers.program import Answer, Call, Setup, Told
 from leaveout.bab.native.workers.worker import Worker
@@ -56,7 +56,6 @@ class Explore(Role):
     setups: list[Setup]  # environment of the workers
 
     def serve(self, ray: Any, inbox: queue.SimpleQueue[object], say: Say) -> None:
-        """See `Role.serve`."""
         actors = _Actors(ray, self.setups)
         while not isinstance(message := inbox.get(), Over):
             match message:
@@ -196,7 +195,6 @@ class _Actors:
             thread.close()
 
     def _start_actor(self, setup: Setup) -> Any:
-        """Return a new actor for a worker's setup."""
         # If the cluster has fewer cores than workers by now, workers share them.
         total = int(self._ray.cluster_resources().get("CPU", 0))
         cpus = 1 if total >= len(self._setups) else 0
@@ -204,11 +202,10 @@ class _Actors:
         return kind.remote(setup, self._incumbent)
 
 
-_WAIT = 1.0
-"""Seconds between checks that the cluster still answers."""
+_WAIT = 1.0  # seconds between checks that the cluster still answers
 
 
-class RayExecutor:
+class RayExecutor(Executor):
     """One actor per worker, and one for the best target.
 
     It uses the connected cluster, the one in ``RAY_ADDRESS``, or a new one, until `close`. A large

@@ -60,11 +60,8 @@ def load_scores(brancher: Brancher, known: dict[str, Any]) -> None:
 
 _HINTS = 6
 
-_ROOTS = 64
-"""Roots bounded at once."""
-
-_SLICE = 0.25
-"""Seconds between checks for targets found elsewhere."""
+_ROOTS = 64  # roots bounded at once
+_SLICE = 0.25  # seconds between checks for targets found elsewhere
 
 
 class FailedError(Exception):

@@ -53,8 +53,7 @@ def read_forest_data(
     return ForestData(rows.X, known[rows.y], rows.columns, rows, y_test)
 
 
-_SHALLOW = 3
-"""Trees no deeper usually have useful bounds though each row is in all of them."""
+_SHALLOW = 3  # trees no deeper usually have useful bounds though each row is in all of them
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,8 @@ from leaveout.arrays import Floats
 from leaveout.models.matrices import Matrices, Sparse
 from leaveout.models.onnx.operators.base import Affine, Constants, Shape, Shapes, number_inputs
 
-_TAPS = 2**12
-"""Most positions of a kernel; they are processed one at a time."""
-_PADDED = 2**26
-"""Most places of an image with its padding."""
+_TAPS = 2**12  # most positions of a kernel; they are processed one at a time
+_PADDED = 2**26  # most places of an image with its padding
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,6 @@ class ConstantReshape(Rewrite):
 
 
 def _reshape_sizes(use: Use, shape: Shape) -> list[int]:
-    """Return the shape after Reshape."""
     asked = use.integers(1, "shape") or []
     if min(asked, default=0) < -1 or asked.count(-1) > 1:
         raise UnsupportedError(f"{asked} is not a shape")
@@ -146,7 +145,6 @@ def _reshape_sizes(use: Use, shape: Shape) -> list[int]:
 
 
 def _squeeze_sizes(use: Use, shape: Shape) -> list[int]:
-    """Return the shape after Squeeze."""
     asked = use.integers(1, "axes")
     axes = range(len(shape)) if asked is None else [axis % max(1, len(shape)) for axis in asked]
     if asked is not None and any(shape[axis] != 1 for axis in axes):
@@ -155,7 +153,6 @@ def _squeeze_sizes(use: Use, shape: Shape) -> list[int]:
 
 
 def _unsqueeze_sizes(use: Use, shape: Shape) -> list[int]:
-    """Return the shape after Unsqueeze."""
     asked = use.integers(1, "axes") or []
     rank = len(shape) + len(asked)
     axes = {axis % rank for axis in asked} if rank else set()
@@ -166,7 +163,6 @@ def _unsqueeze_sizes(use: Use, shape: Shape) -> list[int]:
 
 
 def _flatten_sizes(use: Use, shape: Shape) -> list[int]:
-    """Return the shape after Flatten."""
     axis = int(use.attribute("axis", 1))
     axis += len(shape) if axis < 0 else 0
     return [math.prod(shape[:axis]), math.prod(shape[axis:])]

@@ -34,8 +34,7 @@ from leaveout.models.onnx.use import (
     only,
 )
 
-_MOST = 64
-"""Most inputs of Max, Min and Sum."""
+_MOST = 64  # most inputs of Max, Min and Sum
 _DATA: tuple[Kind, ...] = ("data",)
 _LARGEST32 = float(np.finfo(np.float32).max)
 

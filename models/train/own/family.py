@@ -54,16 +54,13 @@ from leaveout.models.train.report import (
     progress_bar,
 )
 
-_FEW = 4
-"""With fewer members, distances mean nothing."""
+_FEW = 4  # with fewer members, distances mean nothing
 _FAR = 8.0
 """Most times by which a member may be farther from the full network than from its neighbour: more
 than if neighbours lack similar rows, less than if batches are drawn anew.
 """
-_NOISE = 0.5
-"""Share of the distance between networks of two seeds that one missing row may cause."""
-_ALIKE = 1e-6
-"""Relative distance below which only the solver's tolerance shows."""
+_NOISE = 0.5  # share of the distance between networks of two seeds that one missing row may cause
+_ALIKE = 1e-6  # relative distance below which only the solver's tolerance shows
 
 
 class ReturnsTreesError(TrainingError):

@@ -28,8 +28,7 @@ _ROUNDED = (
 _ACTIVATIONS = {"relu": "Relu", "tanh": "Tanh", "logistic": "Sigmoid"}
 _CLEAR = 1e-3
 """Share of the largest score by which a score must lead to decide the label with certainty."""
-_LOST = 0.01
-"""Share of the rows whose label float32 rounding may change."""
+_LOST = 0.01  # share of the rows whose label float32 rounding may change
 _OPSET = 17
 _IR_VERSION = 8
 

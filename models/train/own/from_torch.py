@@ -17,10 +17,8 @@ from leaveout.errors import TrainingError, cause
 from leaveout.models.train.own.convert import not_finite, refuse_disagreement
 
 _OPSET = 17
-_ALONE = 4
-"""Rows evaluated individually."""
-_TOLERANCE = 1e-3
-"""Share of their largest score."""
+_ALONE = 4  # rows evaluated individually
+_TOLERANCE = 1e-3  # share of their largest score
 _CHANGES = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")
 """Parts of names of torch's classes that behave differently in training."""
 
@@ -103,7 +101,6 @@ def _plain(module: Any) -> Any:
 
 
 def _export(module: Any, inputs: Any, name: str) -> onnx.ModelProto:
-    """Return the module as an ONNX model."""
     import torch
 
     module = _plain(module)

@@ -32,10 +32,8 @@ from leaveout.models.train.data import (
 from leaveout.models.train.encoding import CategoryColumn, Encoding, NumberColumn, is_missing_value
 from leaveout.names import hint
 
-_WHOLE_UP_TO = 2**24
-"""Larger whole numbers may not be representable in float32."""
-_BETWEEN = "_=:. "
-"""Separators between column and category in the feature names of encoders."""
+_WHOLE_UP_TO = 2**24  # larger whole numbers may not be representable in float32
+_BETWEEN = "_=:. "  # separators between column and category in the feature names of encoders
 
 
 def array_columns(

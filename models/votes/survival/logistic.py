@@ -13,8 +13,7 @@ from leaveout.models.votes.survival.learner import Part, changed_parts
 
 _STEPS = 50
 _HALVINGS = 30
-_SETTLED = 1e-24
-"""Newton's decrement, squared, at which the minimum is as near as float64 comes."""
+_SETTLED = 1e-24  # Newton's decrement, squared, at which the minimum is as near as float64 comes
 
 
 @dataclass(frozen=True)

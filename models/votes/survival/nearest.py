@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from leaveout.models.ballots import Against
 from leaveout.models.votes.survival.learner import Part
 
-_CHUNK = 2**21
-"""Distances in memory at a time."""
+_CHUNK = 2**21  # distances in memory at a time
 
 
 @dataclass(frozen=True)

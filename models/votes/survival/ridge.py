@@ -16,12 +16,9 @@ from leaveout.arrays import Floats
 from leaveout.models.ballots import UNREACHABLE, Against
 from leaveout.models.votes.survival.learner import Part
 
-_CHUNK = 2**21
-"""Weights in memory at a time."""
-_BITS = 30
-"""Bits of the largest weight at a point; sums of 2**31 weights are exact in int64."""
-_LEAST = 2.0**-16
-"""At least so much is the unit of weights, far above what rounding leaves of 0."""
+_CHUNK = 2**21  # weights in memory at a time
+_BITS = 30  # bits of the largest weight at a point; sums of 2**31 weights are exact in int64
+_LEAST = 2.0**-16  # at least so much is the unit of weights, far above what rounding leaves of 0
 
 
 @dataclass(frozen=True)

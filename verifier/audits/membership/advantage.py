@@ -19,11 +19,13 @@ from leaveout.kernel.audits import (
     Estimate,
     Event,
     Scores,
+    basic,
     choose,
     farthest,
     of_events,
     of_records,
     of_statistics,
+    scores,
     statistics,
 )
 from leaveout.kernel.tails import at_least
@@ -37,14 +39,52 @@ from leaveout.verifier.audits.membership.result import (
     more_often,
     nothing_known,
 )
-from leaveout.verifier.audits.membership.statistics import (
-    RowScores,
-    row_scores,
-    sees,
-    statistic_words,
-)
 from leaveout.verifier.audits.membership.views import Views
 from leaveout.verifier.certify.audits import answer, means_above
+
+Sees = Literal["after", "both"]
+"""What an attack sees: only the model after forgetting, or also the one before."""
+
+_BOTH = ("change of loss", "closeness", "both models")
+
+
+def sees(attack: str) -> Sees:
+    """Return which models an attack, or a statistic of it, looks at."""
+    return "both" if any(word in attack for word in _BOTH) else "after"
+
+
+def statistic_words(name: str) -> str:
+    """Return in words which number of a trial the kernel calls by this name."""
+    attack, _, kind = name.rpartition(", ")
+    what = "mean score of the forgotten rows"
+    if kind != "mean":
+        what = "rank of the forgotten rows among rows never trained on"
+    return f"attack '{attack}', {what}"
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """The scores of one attack."""
+
+    attack: str
+    sees: Sees
+    unlearned: Floats  # shape (rows,): all rows of the unlearned arm
+    retrained: Floats  # shape (rows,): all rows of the retrained arm
+    original: Floats | None = None  # shape (rows,)
+
+    @property
+    def scores(self) -> Scores:
+        """What the kernel knows of it."""
+        return Scores(self.attack, self.unlearned, self.retrained)
+
+
+def row_scores(views: Views) -> tuple[RowScores, ...]:
+    """Return the scores of every attack that the audit supports."""
+    original = {} if views.original is None else basic(views.original, views.label)
+    return tuple(
+        RowScores(each.name, sees(each.name), *each[1:], original.get(each.name))
+        for each in scores(views.kernel_view, answer)
+    )
 
 
 def advantage_of_events(events: Events, confidence: float) -> Advantage:
@@ -252,12 +292,12 @@ def rates(views: Views, confidence: float) -> tuple[Row, ...]:
             f"{views.source}: {trials} trial{'s' * (trials != 1)}; expected at least "
             f"{LEAST_TRIALS}; record more"
         )
-    selects, scores = ~views.kernel_view.counts, row_scores(views)
-    p_values = [_p_value(views, row, selects) for row in scores]
+    selects, every = ~views.kernel_view.counts, row_scores(views)
+    p_values = [_p_value(views, row, selects) for row in every]
     flags = holm(p_values, 1 - confidence)
     return tuple(
         _row(views, row, selects, 1 - confidence, p_value, flagged)
-        for row, p_value, flagged in zip(scores, p_values, flags, strict=True)
+        for row, p_value, flagged in zip(every, p_values, flags, strict=True)
     )
 
 

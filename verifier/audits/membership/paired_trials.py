@@ -199,7 +199,6 @@ def _trial(setting: _Setting[C], number: int) -> Trial:
 
 
 def _draw_forgotten(data: TrainingData, plan: Plan, seed: int) -> NDArray[np.int64]:
-    """Return the rows to forget."""
     if plan.label is not None:
         return rows_of_label(data, data.labels[plan.label])
     assert plan.forget is not None
@@ -218,7 +217,6 @@ def _refuse_unjudged(name: str, of_label: NDArray[np.bool_]) -> None:
 def _evaluate_arm(
     model: C, setting: _Setting[C], unseen: NDArray[np.int64], took: tuple[float, float]
 ) -> Arm:
-    """Return the accuracy and cost of a model."""
     data, label = setting.data, setting.plan.label
     assert data.X_test is not None and data.y_test is not None
     truth = data.y_test[unseen]

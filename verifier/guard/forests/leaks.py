@@ -344,7 +344,6 @@ class ForestLeakTest(LeakFinder):
             return np.array(found) / self._trees
 
     def dissenters(self, points: Floats, labels: NDArray[np.int64]) -> list[NDArray[np.int64]]:
-        """See `LeakFinder.dissenters`."""
         return [self.flips(x)[1] for x in points]
 
     def ask_all(self, x: Point) -> None:

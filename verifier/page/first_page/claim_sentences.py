@@ -188,8 +188,7 @@ def _why(statement: Statement) -> tuple[str, ...]:
     return tuple(f"Reason: {each}." for each in known) if statement.verdict == "unknown" else ()
 
 
-_FEW = 6
-"""Labels whose bounds stand in the sentence."""
+_FEW = 6  # labels whose bounds stand in the sentence
 
 
 def leaks(asked: Asked) -> Claimed | None:

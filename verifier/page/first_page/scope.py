@@ -30,10 +30,8 @@ TOPICS = (
 )
 """What statements are about."""
 
-_COLUMNS = 6
-"""Columns whose ranges stand on the first page."""
-_WORDS = 6
-"""Values of a column that are listed there."""
+_COLUMNS = 6  # columns whose ranges stand on the first page
+_WORDS = 6  # values of a column that are listed there
 
 _RIGHT = "Whether the answers given in use are correct, and whether the model is fit for that use."
 _MORE = "For statements about one record: what changes if two or more are left out at once"
@@ -111,7 +109,8 @@ def scope(page: Page, topics: Iterable[str]) -> Scope:
     taken = any(each.model == "network" for each in _models(page)) or "family" in read
     missing += [_TRAINED] if taken else []
     missing += [_OTHERS] if _TOGETHER & {*about} and not _models(page) else []
-    ends = ((each.zero, each.one) for each in _columns(page) if each.zero is not None)
+    columns = (column for model in _models(page) for column in model.columns)
+    ends = ((each.zero, each.one) for each in columns if each.zero is not None)
     # A page without names knows no columns.
     if any(each != (0, 1) for each in ends) or (not page.named and _models(page)):
         missing.append(
@@ -127,10 +126,6 @@ def _once(lines: Iterable[str]) -> tuple[str, ...]:
 
 def _models(page: Page) -> list[ModelRecord]:
     return [each for run in page.runs for each in run.report.models if each.members]
-
-
-def _columns(page: Page) -> list[ColumnRecord]:
-    return [column for model in _models(page) for column in model.columns]
 
 
 def _groups(page: Page) -> set[str]:

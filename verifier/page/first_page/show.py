@@ -61,8 +61,7 @@ def summary(page: Page) -> Summary:
     return Summary(answers, tuple(lines), scope(page, topics), rests)
 
 
-_ROOM = 3
-"""People who can sign."""
+_ROOM = 3  # people who can sign
 
 
 def subject(page: Page) -> Html:
@@ -180,7 +179,6 @@ def _list(anchor: str, title: str, lines: Iterable[str]) -> Html | None:
 
 
 def _bullet_list(parts: Iterable[Html]) -> Child:
-    """Return a bulleted list."""
     return tag("ul", [tag("li", each) for each in parts])
 
 

@@ -25,8 +25,7 @@ from leaveout.verifier.records import BoxRecord, ChoicesRecord
 
 _MOST = 1000
 _LISTED = 50
-_OPEN = 12
-"""Columns whose ranges are not folded."""
+_OPEN = 12  # columns whose ranges are not folded
 
 
 def inputs(page: Page) -> Html | None:

@@ -40,7 +40,6 @@ def _figure(chart: Chart) -> Html:
 
 
 def _chart_description(chart: Chart) -> str:
-    """Return the text alternative of a chart."""
     count = len(chart.series)
     names = ", ".join(each.label for each in chart.series)
     ends = "; ".join(
@@ -53,7 +52,6 @@ def _chart_description(chart: Chart) -> str:
 
 
 def _reading_notes(chart: Chart) -> list[str]:
-    """Return notes on how to read a chart."""
     said = [
         "Higher and further right is better: the curve shows how much is left after that "
         f"many {chart.unit}."
@@ -126,8 +124,7 @@ _SOONEST = 1e-3
 _LONG = 20.0
 """Ratio of the last moment to the first change above which time is drawn by its logarithm."""
 
-_HIGH = 5.0
-"""How many times the last upper bound is still drawn."""
+_HIGH = 5.0  # how many times the last upper bound is still drawn
 
 
 def bound_charts(page: Page) -> Html | None:
@@ -183,7 +180,6 @@ def _end(trace: TraceRecord) -> str:
 
 
 def _axes(trace: TraceRecord) -> tuple[Axis, Axis]:
-    """Return axes of time and of bounds."""
     first, last = max(trace.seconds[1], _SOONEST), trace.seconds[-1]
     if last / first > _LONG:
         x = logarithmic(first, last, "seconds")
@@ -221,8 +217,7 @@ def _numbers(trace: TraceRecord) -> Html:
     return collapsible("The numbers", table(title, columns, rows))
 
 
-_FEW = 6
-"""Rows that are named."""
+_FEW = 6  # rows that are named
 
 
 def groups(page: Page) -> Html | None:
@@ -284,7 +279,6 @@ def _tree(name: Html, tree: GroupsRecord) -> Html:
         parts.setdefault(tree.groups[at].parent, []).append(at)
 
     def item(at: int) -> Html:
-        """Return the list item of a group and its parts."""
         group = tree.groups[at]
         inner = [item(part) for part in parts.get(at, [])]
         return tag(

@@ -32,8 +32,7 @@ from leaveout.verifier.page.plot import (
 )
 from leaveout.verifier.points.answers import owe_nothing
 
-_BINS = 6
-"""Between two ticks."""
+_BINS = 6  # between two ticks
 
 Counts = NDArray[np.int64]
 

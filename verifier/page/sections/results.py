@@ -238,8 +238,7 @@ def _row(statement: Statement, result: Result, file: str | None, labels: bool) -
     return cells
 
 
-_MOST = 10
-"""Labels that are shown unfolded: those of which the least is certified."""
+_MOST = 10  # labels that are shown unfolded: those of which the least is certified
 
 _READING = (
     "The overall share can be high even if a rare label is nearly always answered incorrectly. "

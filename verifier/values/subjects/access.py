@@ -24,8 +24,7 @@ from leaveout.verifier.guard.leaks import LeakTest
 from leaveout.verifier.points.sentences import record, without_member
 from leaveout.written import first_few
 
-_LISTED = 6
-"""Bounds that a note lists."""
+_LISTED = 6  # bounds that a note lists
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,7 @@ from leaveout.verifier.audits.membership import (
 )
 from leaveout.verifier.audits.membership import advantage as estimate
 
-_OUTWARDS = 1e-9
-"""Quantiles of the beta distribution are computed to about 1e-12."""
+_OUTWARDS = 1e-9  # quantiles of the beta distribution are computed to about 1e-12
 
 
 def audit(given: Arguments) -> Audit:

@@ -203,14 +203,9 @@ def _prove_same(given: Arguments, question: Question, labels: int) -> None:
         given.prove(lambda: found)
 
 
-_MOST = 2**22
-"""Boxes of one label in a certificate, at most."""
-
-_TRIES = 4096
-"""Inputs that are tried before all are reasoned about."""
-
-_ANY = -1e-9
-"""A floor below every confidence, that of a tie included."""
+_MOST = 2**22  # boxes of one label in a certificate, at most
+_TRIES = 4096  # inputs that are tried before all are reasoned about
+_ANY = -1e-9  # a floor below every confidence, that of a tie included
 
 
 def _outside(known: Sequence[NDArray[np.float64]], box: Box) -> str:

@@ -22,8 +22,7 @@ from leaveout.specs.deciders import Arguments, Decided
 from leaveout.verifier.audits.adaptive import Audit, Duplicated, audit
 from leaveout.verifier.audits.membership import Events
 
-_OUTWARDS = 1e-6
-"""Of alpha, so that a checker who rounds otherwise finds the same."""
+_OUTWARDS = 1e-6  # of alpha, so that a checker who rounds otherwise finds the same
 
 
 def decide_counts(given: Arguments) -> Decided:
@@ -108,8 +107,7 @@ def proof_of_attack(attack: Duplicated) -> dict[str, NDArray[Any]]:
 _CONFIDENCE = 0.999
 _RISK = 1e-6
 _LEAST_TRIALS, _MOST_TRIALS = 400, 100_000
-_LONGEST_SCRIPT = 1000
-"""Ids of a deletion script that are listed in full."""
+_LONGEST_SCRIPT = 1000  # ids of a deletion script that are listed in full
 
 _SHARDS = (
     "rests on: each shard's points and training are drawn from its own seed, independently; a "
@@ -220,7 +218,6 @@ def _decide_by_attack(given: Arguments, settings: ServiceSettings) -> Decided:
 def _refutation(
     attack: Duplicated, found: Audit, lower: float, confidence: float, given: Arguments
 ) -> Decided:
-    """Return the refutation by an attack."""
     alpha, beta, gamma = (given.number(name) for name in ("alpha", "beta", "gamma"))
     seed = given.seed
     (counts,), (trial,) = found.counts, found.shown

@@ -19,8 +19,7 @@ from leaveout.verifier.values.votes.vote import Radii, Vote, Wide
 
 Arrays: TypeAlias = Mapping[str, NDArray[Any]]
 
-_WORK = 3e9
-"""Of a trial of whether a bound can be shown again."""
+_WORK = 3e9  # of a trial of whether a bound can be shown again
 
 _UNPROVED = "its bound could not be reproved"
 

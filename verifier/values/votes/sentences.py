@@ -15,11 +15,9 @@ from leaveout.verifier.values.votes.targets import Toward
 from leaveout.verifier.values.votes.vote import Cost, Radii, Vote, label_with_name
 from leaveout.written import first_few
 
-_MOST_POINTS = 200
-"""Of a curve."""
+_MOST_POINTS = 200  # of a curve
 _LISTED = 12
-_SECONDS = 60.0
-"""For an attack that shows a refutation."""
+_SECONDS = 60.0  # for an attack that shows a refutation
 
 
 def note_of(vote: Vote, threat: str, cost: Cost) -> str:

@@ -15,8 +15,7 @@ from leaveout.verifier.values.votes.attacks import Attack, attack_with
 from leaveout.verifier.values.votes.proofs import Arrays, SurvivalProof
 from leaveout.verifier.values.votes.vote import Radii, Vote, Wide
 
-_SECONDS = 10.0
-"""For an attack on one point."""
+_SECONDS = 10.0  # for an attack on one point
 
 
 @dataclass(eq=False)
