@@ -206,6 +206,30 @@ def test_a_softmax_moves_no_further_than_is_said(seed):
 
 
 @pytest.mark.parametrize(
+    ("opset", "shapes", "why"),
+    [
+        (7, ((2, 2), (2, 2)), "export opset 8 or later"),
+        (17, ((2, 2), (1, 4)), r"shapes \[2, 2\] and \[1, 4\]"),
+        (17, ((1, 2, 2), (2, 2)), r"shapes \[1, 2, 2\] and \[2, 2\]"),
+        (17, ((1, 2, 2), (2, 2, 1)), r"shapes \[1, 2, 2\] and \[2, 2, 1\]"),
+    ],
+)
+def test_a_product_of_other_matrices_is_refused(opset, shapes, why):
+    nodes, held = [], {}
+    for name, shape in zip("qk", shapes, strict=True):
+        tensor = numpy_helper.from_array(np.int64([0, *shape]))
+        nodes.append(node("Constant", [], [f"s{name}"], value=tensor))
+        nodes.append(node("MatMul", ["x", f"W{name}"], [f"h{name}"]))
+        nodes.append(node("Reshape", [f"h{name}", f"s{name}"], [name]))
+        held[f"W{name}"] = np.ones((3, np.prod(shape)), F32)
+    nodes += [node("MatMul", ["q", "k"], ["z"]), node("Flatten", ["z"], ["y"])]
+    model = networks.model(nodes, held, ["n", 3], ["n", 4])
+    model.opset_import[0].version = opset
+    with pytest.raises(ModelError, match=why):
+        network_from(model, "net.onnx")
+
+
+@pytest.mark.parametrize(
     ("nodes", "why"),
     [
         ([node("LayerNormalization", ["h", "g"], ["a"], epsilon=1e-8)], "epsilon = 1e-08"),
