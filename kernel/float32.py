@@ -250,15 +250,17 @@ class Rounding:
                 error, fine = error + self._error[second] + added, fine & self._fine[second]
                 fine = fine & (reach < _LARGEST)
             elif step.groups is not None:
+                # Whatever the steps between would overflow: no runtime takes them.
                 _, whole, *root = step.sources
+                fine = self._fine[whole]
                 if root:
                     own = self._error[whole], self._size[whole], lows[root[0]]
-                    most, added, fine = norm_errors(step.groups, *own)
-                    least = most
+                    most, added, sound = norm_errors(step.groups, *own)
+                    least, fine = most, fine & sound
                 else:
                     most, added = softmax_errors(step.groups, self._error[whole])
                     least = np.zeros_like(most)
-                size, error, fine = most, added, fine & self._fine[whole]
+                size, error = most, added
             elif step.kind:
                 known = np.isfinite(error)
                 fine, error = fine & known.all(axis=1), np.where(known, error, 0.0)

@@ -167,6 +167,19 @@ def test_a_runtime_may_scale_a_product_instead_of_its_factors(size, scale):
     assert ((moved <= charged) | (charged == np.inf)).all()
 
 
+@pytest.mark.parametrize("case", ["softmax", "attention"])
+def test_the_kernel_charges_a_softmax_of_large_numbers_as_the_search_does(case):
+    # What stands in for it leaves the range in which errors of a sigmoid are declared.
+    net = network(case, np.random.default_rng(0))
+    box = Box(np.full(3, 1e5), np.full(3, 1e7))
+    bounds = network_bounds(net.stack, box)
+    own = {name: value[None] for name, value in net.parameters.items()}
+    found = rounding_error(evaluation_of(net.graph, own), bounds, box).of_forms(np.eye(2))
+    rounding = Rounding(program_of(net.graph, own), np.zeros(1, np.int64), region_of(box, bounds))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(rounding.of_forms(np.eye(2)[None])[0], found, rtol=0.1)
+
+
 @given(seed=st.integers(0, 2**32 - 1))
 def test_what_is_normalised_moves_no_further_than_is_said(seed):
     rng = np.random.default_rng(seed)
