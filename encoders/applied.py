@@ -262,7 +262,7 @@ def _propagate_ends(ends: _Ends, sums: Sums, error: RoundingError, step: Step) -
         return _Ends(-unknown, unknown, None, None)
     low, high = _shift_side(ends.low, ends.high, sums), _shift_side(ends.high, ends.low, sums)
     terms, least = ends.terms * max(1, sums.terms) + 1, ends.least + _exponent(sums.factors)
-    reach = sums.chain.reach(error.values[sums.chain.head][-2])
+    reach = sums.chain.reach(error.values)
     roundings = 2 * (terms + _SPARE)
     room = [
         np.where(

@@ -16,7 +16,7 @@ from leaveout.deadline import NEVER, Deadline
 from leaveout.encoders.box import Box
 from leaveout.encoders.interval import Interval, gamma
 from leaveout.kernel.float32 import FOLDED, norm_errors, softmax_errors
-from leaveout.kernel.smooth import Curve, declared_error
+from leaveout.kernel.smooth import KIND, Curve, declared_error
 from leaveout.models.graph import Graph, Join
 from leaveout.models.lowering import stacked_constants
 from leaveout.models.matrices import Matrices, Sparse, numbers, settle
@@ -33,27 +33,35 @@ class Chain:
     """Linear operators up to a given one without an activation in between.
 
     A runtime may fuse them, rounding products of constants: one more relative rounding, but
-    underflow is lost whole, times the input and all other constants.
+    underflow is lost whole, times the input and all other constants. Behind a product it may fuse
+    those before: onnxruntime multiplies first and scales later.
     """
 
     head: str  # the tensor read by the first operator
     factor: float = 1.0
     constant: float = 0.0  # sum of the operators' constants, in absolute values
+    before: tuple[Chain, ...] = ()  # of what the head is a sum of
+    squared: bool = False  # or the square of that sum
 
-    def reach(self, head: Floats) -> float:
+    def reach(self, values: Mapping[str, Floats]) -> float:
         """Bound all intermediate results in any grouping, at least 1, by the head's sizes.
 
         Underflow moves the result by at most ``reach`` times the smallest normal float32.
         """
-        return max(1.0, float(head.sum()) + self.constant) * self.factor
+        if self.before:
+            head = sum(each.reach(values) for each in self.before)
+            head = head * head if self.squared else head
+        else:
+            head = float(values[self.head][-2].sum())
+        return max(1.0, head + self.constant) * self.factor
 
     def after(self, sums: Sums, regrouped: float) -> Chain:
         """Return the chain with one more operator."""
         largest = max(1.0, float(sums.factors.max(initial=0.0)))
-        return Chain(
-            self.head,
-            self.factor * _GROUPINGS * max(1, sums.terms) * largest * regrouped,
-            self.constant + float(sums.constant.sum()),
+        return replace(
+            self,
+            factor=self.factor * _GROUPINGS * max(1, sums.terms) * largest * regrouped,
+            constant=self.constant + float(sums.constant.sum()),
         )
 
 
@@ -131,6 +139,7 @@ class Step:
     sums: Sums | None = None
     sign: int = 0
     terms: int = 1
+    chain: Chain | None = None  # of a join of two squares
     kind: int = 0  # of an activation
     groups: Integers | None = None  # of what was normalised: see `leaveout.kernel.float32.Rounding`
 
@@ -168,6 +177,8 @@ def _evaluation(
 ) -> Evaluation:
     shapes = {graph.input: graph.input_shape}
     chains: dict[str, Chain] = {}
+    joined: dict[str, tuple[str, ...]] = {}
+    squares: set[str] = set()
     # Most terms in any tensor's sums since the last ReLU.
     terms = {graph.input: 0}
     steps = []
@@ -192,11 +203,21 @@ def _evaluation(
             terms[out] = terms[first] + (sums.terms + 1) * rounds
         elif isinstance(operator, Join):
             terms[out] = 1 + sum(terms[each] for each in node.inputs)
-            steps.append(Step(node.inputs, out, sign=operator.sign, terms=terms[out]))
+            joined[out] = node.inputs
+            if squares.issuperset(node.inputs):
+                chains[out] = Chain(out, before=tuple(chains[each] for each in node.inputs))
+            steps.append(
+                Step(node.inputs, out, sign=operator.sign, terms=terms[out], chain=chains.get(out))
+            )
         elif isinstance(operator, Normal):
             steps.append(Step(node.inputs, out, groups=operator.groups(shape)))
         else:
             assert isinstance(operator, Relu | Smooth)
+            if operator.kind == KIND["Square"]:
+                # Of a sum it is part of a product.
+                own = tuple(chains.get(each) or Chain(each) for each in joined.get(first, (first,)))
+                chains[out] = Chain(out, before=own, squared=True)
+                squares.add(out)
             steps.append(Step((first,), out, kind=operator.kind))
     return Evaluation(graph, tuple(steps), signed)
 
@@ -457,7 +478,10 @@ def _value_and_error(
     if sums is None:
         second = values[step.inputs[1]]
         value = first + (second.take(_NEGATED, axis=0) if signed and step.sign < 0 else second)
-        return value, _rounding(value, np.full(1, float(step.terms)), 1.0, folded=True)
+        reach = step.chain.reach(values) if step.chain else 1.0
+        if not reach < _LARGEST32:
+            return value, np.full(value.shape[1], np.inf)
+        return value, _rounding(value, np.full(1, float(step.terms)), reach, folded=True)
     parts = sums.through(first)
     value = parts[0]
     if signed:
@@ -466,7 +490,7 @@ def _value_and_error(
     value[-2] += sums.constant.sum(axis=0)
     if not sums.rounds:
         return value, np.zeros(value.shape[1])
-    reach = sums.chain.reach(values[sums.chain.head][-2])
+    reach = sums.chain.reach(values)
     if not reach < _LARGEST32:
         return value, np.full(value.shape[1], np.inf)
     live = (first[-2] > 0).astype(np.float32)

@@ -146,11 +146,14 @@ class Region:
         return Region(self.above[nodes], self.below[nodes], low, high)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Fused:
-    """Linear operators with no ReLU in between, which a runtime may fold into one."""
+    """Linear operators with no ReLU in between, which a runtime may fold into one.
 
-    head: int
+    Behind a product it may fold those before: onnxruntime multiplies first and scales later.
+    """
+
+    head: Floats  # the sum of all that the first operator reads, shape (n,)
     factor: float = 1.0
     added: float = 0.0
 
@@ -162,9 +165,9 @@ class _Fused:
         factor = self.factor * _WAYS * terms * largest * max(1.0, step.regroup)
         return _Fused(self.head, factor, self.added + added)
 
-    def most(self, head: Floats) -> Floats:
+    def most(self) -> Floats:
         """Bound intermediate results, by at least 1, shape (n,)."""
-        return np.asarray(np.maximum(1.0, head.sum(axis=1) + self.added) * self.factor)
+        return np.asarray(np.maximum(1.0, self.head + self.added) * self.factor)
 
 
 class Rounding:
@@ -205,6 +208,7 @@ class Rounding:
     def _forward(self, region: Region) -> None:
         """Bound values, and what each operator adds: bounds of exact values keep them small."""
         layer, runs, terms, lows = 0, dict[int, _Fused](), {0: 0}, dict[int, Floats]()
+        squares = frozenset[int]()
         for k, step in enumerate(self._program.steps, 1):
             first = step.sources[0]
             up, down, error = self._above[first], self._below[first], self._error[first]
@@ -217,9 +221,9 @@ class Rounding:
                 size = self._through(plus + minus, self._size[first]) + added_up + added_down
                 there = ((up > 0) | (down > 0)).astype(float)
                 count = self._through((step.matrix != 0).astype(float), there)
-                run = runs.get(first) or _Fused(first)
+                run = self._run(first, runs)
                 runs[k] = run if step.moves else run.after(step)
-                reach = runs[k].most(self._size[run.head])
+                reach = runs[k].most()
                 fine = fine & (reach < _LARGEST)
                 own = np.count_nonzero((step.matrix != 0).any(axis=0), axis=0).max(initial=0)
                 terms[k] = terms[first] + (0 if step.moves else int(own) + 1)
@@ -235,19 +239,25 @@ class Rounding:
                 size = self._size[first] + self._size[second]
                 # It may be computed as one sum with its inputs.
                 terms[k] = 1 + terms[first] + terms[second]
-                every = np.full_like(most, terms[k])
-                added = _rounding(most, least, size, every, np.ones(len(most)), True)
+                every, reach = np.full_like(most, terms[k]), np.ones(len(most))
+                if first in squares and second in squares:
+                    runs[k] = _Fused(runs[first].most() + runs[second].most())
+                    reach = runs[k].most()
+                added = _rounding(most, least, size, every, reach, True)
                 error, fine = error + self._error[second] + added, fine & self._fine[second]
+                fine = fine & (reach < _LARGEST)
             elif step.groups is not None:
+                # Whatever the steps between would overflow: no runtime takes them.
                 _, whole, *root = step.sources
+                fine = self._fine[whole]
                 if root:
                     own = self._error[whole], self._size[whole], lows[root[0]]
-                    most, added, fine = norm_errors(step.groups, *own)
-                    least = most
+                    most, added, sound = norm_errors(step.groups, *own)
+                    least, fine = most, fine & sound
                 else:
                     most, added = softmax_errors(step.groups, self._error[whole])
                     least = np.zeros_like(most)
-                size, error, fine = most, added, fine & self._fine[whole]
+                size, error = most, added
             elif step.kind:
                 known = np.isfinite(error)
                 fine, error = fine & known.all(axis=1), np.where(known, error, 0.0)
@@ -263,6 +273,8 @@ class Rounding:
                 size = np.maximum(np.abs(low), np.abs(high))
                 added = declared_error(step.kind, size, np.maximum(most, least))
                 size = np.maximum(most, least)
+                if step.kind == KIND["Square"]:
+                    runs[k], squares = self._product(first, runs), squares | {k}
                 error = error * np.maximum(*map(np.abs, slopes)) + added
                 self._slope[k] = slopes
             else:
@@ -284,6 +296,16 @@ class Rounding:
             self._error.append(error)
             self._added.append(added)
             self._fine.append(fine & (self._above[-1] + self._below[-1] < _LARGEST).all(axis=1))
+
+    def _product(self, source: int, runs: dict[int, _Fused]) -> _Fused:
+        """Return what may be folded behind a square, which of a sum is part of a product."""
+        step = self._program.steps[source - 1] if source else None
+        factors = step.sources if step is not None and step.sign else (source,)
+        most = np.sum([self._run(each, runs).most() for each in factors], axis=0)
+        return _Fused(most * most)
+
+    def _run(self, source: int, runs: dict[int, _Fused]) -> _Fused:
+        return runs.get(source) or _Fused(self._size[source].sum(axis=1))
 
     def _backward(self, form: Floats) -> Floats:
         """Sum what each operator adds, times the largest slope of the form there."""

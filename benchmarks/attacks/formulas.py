@@ -51,7 +51,7 @@ class Scene:
 def _fractions(value: Array) -> Array:
     found = np.empty(value.shape, object)
     for i, v in np.ndenumerate(value):
-        found[i] = Fraction(float(v))
+        found[i] = Fraction(float(v)) if np.isfinite(v) else float(v)
     return found
 
 

@@ -28,7 +28,9 @@ class Runtime:
     def __init__(self, model: onnx.ModelProto) -> None:
         copy = onnx.ModelProto()
         copy.CopyFrom(model)
-        soft = [n for n in copy.graph.node if n.op_type in {"Softmax", "LogSoftmax"}]
+        scores = copy.graph.output[0].name
+        final = [n for n in copy.graph.node if scores in n.output]
+        soft = [n for n in final if n.op_type in {"Softmax", "LogSoftmax"}]
         if soft:
             # Labels and confidences are those of the scores before it.
             del copy.graph.output[:]

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 from campaign import replay
+from onnx import helper
 
 import attacks.certificates
 import attacks.claims
@@ -18,7 +19,9 @@ import attacks.leaks
 import attacks.vnnlib
 from attacks.kind import generator, load, sort_of
 from attacks.listed import planted_question
+from attacks.truth import Runtime
 from attacks.workers import judged
+from support import networks
 from support.depth import enough, rounds
 
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
@@ -32,6 +35,22 @@ def planted(seed=0):
         "kernel": "cpu", "proofs": True, "seconds": 2.0,
     }  # fmt: skip
     return {**case, "ask": ask}
+
+
+def test_scores_are_those_before_the_last_softmax_and_behind_any_other():
+    weights = {"V": np.array([[1.0, 2.0, 3.0], [0.5, -1.0, 1.0]], np.float32)}
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["p"]),
+        helper.make_node("MatMul", ["p", "V"], ["s"]),
+        helper.make_node("Softmax", ["s"], ["y"]),
+    ]
+    point = np.array([[1.0, 3.0]])
+    share = 1 / (1 + np.exp(2.0))
+    scores = [[share, 1 - share]] @ weights["V"].astype(float)
+    for end, output in ((2, "s"), (3, "y")):
+        model = networks.model(nodes[:end], weights, ["n", 2], ["n", 3])
+        model.graph.output[0].name = output
+        np.testing.assert_allclose(Runtime(model).scores(point)[0], scores, rtol=1e-6)
 
 
 @pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)

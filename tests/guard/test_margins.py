@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from leaveout.bab import make_instance
 from leaveout.encoders import Box
 from leaveout.encoders.applied import Applied
+from leaveout.errors import GuardError
 from leaveout.kernel.smooth import FUNCTIONS, KIND
 from leaveout.models import Family
 from leaveout.models.onnx.file import network_from
@@ -173,6 +174,22 @@ def test_slopes_and_second_derivatives_of_smooth_activations_are_bounded(name):
     bends = np.abs(np.diff(slopes)) / np.diff(z)
     assert np.abs(slopes).max() <= data[KIND[name], STEEPEST] <= np.abs(slopes).max() + 1e-3
     assert bends.max() <= data[KIND[name], CURVATURE] <= bends.max() + 0.1
+
+
+def test_members_that_multiply_data_are_refused():
+    nodes = [
+        helper.make_node("Mul", ["x", "x"], ["h"]),
+        helper.make_node("Softmax", ["h"], ["p"]),
+        helper.make_node("MatMul", ["p", "V"], ["y"]),
+    ]
+    model = networks.model(nodes, {"V": np.eye(2, dtype=np.float32)}, ["n", 2], ["n", 2])
+    with pytest.raises(GuardError, match="as attention and layer normalisation do"):
+        Crowd(question(model, 0, 2))
+
+
+@pytest.mark.filterwarnings("error")
+def test_smooth_members_are_laid_out_without_a_warning():
+    assert Crowd(question(networks.smooth(np.random.default_rng(0)), 0, 2)).packed_members
 
 
 def test_a_product_beyond_float32_closes_nobody():

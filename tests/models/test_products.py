@@ -100,6 +100,11 @@ def exact(net, points):
     return net.stack.scores(points.astype(float))[0]
 
 
+def region_of(box, bounds):
+    low, high = ([getattr(each, end)[None] for each in bounds] for end in ("lower", "upper"))
+    return Region(np.maximum(box.upper, 0)[None], np.maximum(-box.lower, 0)[None], low, high)
+
+
 @pytest.mark.parametrize("case", CASES)
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=15)
@@ -121,14 +126,58 @@ def test_scores_are_within_their_bounds_and_float32_within_what_is_charged(case,
     moved = np.abs((net.runner().scores(points).astype(float) - exact(net, points)) @ forms.T)
     charged = rounding_error(evaluation_of(net.graph, own), bounds, box).of_forms(forms)
     assert (moved.max(axis=0) <= charged + 1e-12).all()
-    region = Region(
-        np.maximum(box.upper, 0)[None], np.maximum(-box.lower, 0)[None],
-        [each.lower[None] for each in bounds], [each.upper[None] for each in bounds],
-    )  # fmt: skip
     program = program_of(net.graph, own)
     program.check()
-    rounding = Rounding(program, np.zeros(1, np.int64), region)
+    rounding = Rounding(program, np.zeros(1, np.int64), region_of(box, bounds))
     assert (moved.max(axis=0) <= rounding.of_forms(forms[None])[0] + 1e-12).all()
+
+
+@pytest.mark.parametrize(
+    ("size", "scale"), [(1e20, 1e-20), (1e-22, 1e18)], ids=["overflows", "loses bits"]
+)
+def test_a_runtime_may_scale_a_product_instead_of_its_factors(size, scale):
+    # onnxruntime multiplies first: factors of 1e20 to infinity, those of 1e-22 to denormals.
+    nodes = [
+        node("Reshape", ["x", "shape"], ["h"]),
+        node("Mul", ["h", "s"], ["q"]),
+        node("Mul", ["h", "t"], ["k"]),
+        node("Transpose", ["k"], ["kt"], perm=[0, 2, 1]),
+        node("MatMul", ["q", "kt"], ["z"]),
+        node("Flatten", ["z"], ["f"]),
+        node("MatMul", ["f", "V"], ["y"]),
+    ]
+    constants = {"shape": np.int64([0, 1, 2])}
+    nodes[:0] = [
+        node("Constant", [], [name], value=numpy_helper.from_array(value))
+        for name, value in constants.items()
+    ]
+    held = {"s": F32(scale), "t": F32(scale), "V": np.array([[1.0, 2.0]], F32)}
+    net = network_from(networks.model(nodes, held, ["n", 2], ["n", 2]), "net.onnx")
+    point = (np.array([1.3, 1.7]) * size).astype(F32).astype(float)
+    found = net.runner().scores(point[None].astype(F32)).astype(float)
+    box = Box(point, point)
+    bounds = network_bounds(net.stack, box)
+    own = {name: value[None] for name, value in net.parameters.items()}
+    charged = rounding_error(evaluation_of(net.graph, own), bounds, box).of_forms(np.eye(2))
+    with np.errstate(invalid="ignore"):
+        moved = np.abs(found - exact(net, point[None]))[0]
+    assert ((moved <= charged) | (charged == np.inf)).all()
+    rounding = Rounding(program_of(net.graph, own), np.zeros(1, np.int64), region_of(box, bounds))
+    charged = rounding.of_forms(np.eye(2)[None])[0]
+    assert ((moved <= charged) | (charged == np.inf)).all()
+
+
+@pytest.mark.parametrize("case", ["softmax", "attention"])
+def test_the_kernel_charges_a_softmax_of_large_numbers_as_the_search_does(case):
+    # What stands in for it leaves the range in which errors of a sigmoid are declared.
+    net = network(case, np.random.default_rng(0))
+    box = Box(np.full(3, 1e5), np.full(3, 1e7))
+    bounds = network_bounds(net.stack, box)
+    own = {name: value[None] for name, value in net.parameters.items()}
+    found = rounding_error(evaluation_of(net.graph, own), bounds, box).of_forms(np.eye(2))
+    rounding = Rounding(program_of(net.graph, own), np.zeros(1, np.int64), region_of(box, bounds))
+    assert np.isfinite(found).all()
+    np.testing.assert_allclose(rounding.of_forms(np.eye(2)[None])[0], found, rtol=0.1)
 
 
 @given(seed=st.integers(0, 2**32 - 1))
@@ -199,6 +248,30 @@ def test_a_softmax_moves_no_further_than_is_said(seed):
         near = x + e * rng.choice([-1.0, 1.0, 0.5], x.shape)
         assert (y(near) <= most).all()
         assert (np.abs(y(near) - y(x)) <= moved).all()
+
+
+@pytest.mark.parametrize(
+    ("opset", "shapes", "why"),
+    [
+        (7, ((2, 2), (2, 2)), "export opset 8 or later"),
+        (17, ((2, 2), (1, 4)), r"shapes \[2, 2\] and \[1, 4\]"),
+        (17, ((1, 2, 2), (2, 2)), r"shapes \[1, 2, 2\] and \[2, 2\]"),
+        (17, ((1, 2, 2), (2, 2, 1)), r"shapes \[1, 2, 2\] and \[2, 2, 1\]"),
+    ],
+)
+def test_a_product_of_other_matrices_is_refused(opset, shapes, why):
+    nodes, held = [], {}
+    for name, shape in zip("qk", shapes, strict=True):
+        tensor = numpy_helper.from_array(np.int64([0, *shape]))
+        nodes.append(node("Constant", [], [f"s{name}"], value=tensor))
+        nodes.append(node("MatMul", ["x", f"W{name}"], [f"h{name}"]))
+        nodes.append(node("Reshape", [f"h{name}", f"s{name}"], [name]))
+        held[f"W{name}"] = np.ones((3, np.prod(shape)), F32)
+    nodes += [node("MatMul", ["q", "k"], ["z"]), node("Flatten", ["z"], ["y"])]
+    model = networks.model(nodes, held, ["n", 3], ["n", 4])
+    model.opset_import[0].version = opset
+    with pytest.raises(ModelError, match=why):
+        network_from(model, "net.onnx")
 
 
 @pytest.mark.parametrize(

@@ -61,8 +61,9 @@ class Crowd:
         }
         if any(FUNCTIONS[kind].touch for kind in kinds):
             raise GuardError(
-                f"{network.source}: it multiplies data by data, as a LayerNormalization does, and "
-                "such members are not evaluated together; train with BatchNormalization instead"
+                f"{network.source}: it multiplies data by data, as attention and layer "
+                "normalisation do, and such members are not evaluated together; train without "
+                "attention, and with batch normalisation"
             )
         self._instance = instance
         self._labels = instance.labels

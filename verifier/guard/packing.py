@@ -112,8 +112,10 @@ def _curves(inputs: int, layers: Sequence[Layer]) -> tuple[Curves, Floats]:
         return STRAIGHT, spread
     knots, data = tables()
     slopes = knots[..., 1]
+    # A product has no table; no guard serves one.
+    step = np.where(data[:, 0] > 0, data[:, 0], np.inf)
     # A third derivative of at most 8 lets the second one stray from its mean between two knots.
-    bends = np.abs(np.diff(slopes)).max(axis=1) / data[:, 0] + 8.0 * data[:, 0]
+    bends = np.abs(np.diff(slopes)).max(axis=1) / step + 8.0 * step
     data = np.column_stack([data, np.abs(slopes).max(axis=1) + SLOPE, bends])
     for layer, found in zip(layers, spread, strict=True):
         if layer.kinds is not None:

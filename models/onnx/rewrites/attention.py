@@ -123,8 +123,11 @@ class DataProduct(Rewrite):
     def visit(self, use: Use, draft: Draft) -> str | None:
         if len(use.variables) < 2:
             return None
+        if use.opset < 8:
+            raise UnsupportedError("it multiplies data of two tensors; export opset 8 or later")
         one, other = (use.shapes[name] for name in use.variables)
-        if use.bare or len(one) != len(other) or len(one) < 2 or one[:-2] != other[:-2]:
+        fits = len(one) == len(other) >= 2 and (*one[:-2], one[-1]) == other[:-1]
+        if use.bare or not fits:
             raise UnsupportedError(
                 f"it multiplies data of shapes {list(one)} and {list(other)}; only as many "
                 "matrices by as many others are supported"
