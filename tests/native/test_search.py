@@ -122,6 +122,7 @@ def test_every_member_has_a_bound_of_its_own(seed):
 
 @settings(max_examples=rounds(20), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
+@example(seed=1840)  # a member whose margin at a listed row is within rounding of a tie
 def test_inputs_that_take_listed_values(seed):
     rng = np.random.default_rng(seed)
     model = networks.dense(rng, (3, 4, 4, 2), 1.0)
@@ -133,16 +134,17 @@ def test_inputs_that_take_listed_values(seed):
     instance = make_instance(network, family, box)
     points = np.array([[a, *b] for a in values for b in np.eye(2)], np.float32)
     own = network.runner().scores(points).astype(np.float64)
+    rounding = instance.network_error + instance.member_error
     for label in range(2):
-        best = 0.0
+        best = nearly = 0.0
         for member in range(3):
             taken = {k: v[0] for k, v in family.take([member]).items()}
             other = network.runner(taken).scores(points).astype(np.float64)
             f, g = confidence(own, label), confidence(other, label)
             best = max(best, float(f[(f > 0) & (g <= 0)].max(initial=0.0)))
+            nearly = max(nearly, float(f[(f > 0) & (g <= rounding)].max(initial=0.0)))
         found = check(instance, label, best)
-        rounding = instance.network_error + instance.member_error
-        assert found.upper <= best * 1.01 + 100 * rounding
+        assert found.upper <= nearly * 1.01 + 100 * rounding
 
 
 def test_a_floor_is_decided_without_closing_the_gap():

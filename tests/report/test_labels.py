@@ -60,6 +60,8 @@ def test_what_is_no_better_than_one_answer_is_warned_of(tmp_path, snapshot):
     claims = [f"certified_accuracy(dpa(V), edits = {edits}) >= 0.5" for edits in (4, 0)]
     terminal, page, summary = told(tmp_path, claims, *rare())
     assert terminal.count("warning: ") == 1
+    # The folder's own number may be 90.
+    terminal, summary = (text.replace(str(tmp_path), "TMP") for text in (terminal, summary))
     assert passages(terminal, "90") == snapshot
     assert passages(page, "g0") == snapshot
     assert passages(summary, "90") == snapshot
