@@ -40,19 +40,22 @@ class Chain:
     head: str  # the tensor read by the first operator
     factor: float = 1.0
     constant: float = 0.0  # sum of the operators' constants, in absolute values
-    before: tuple[Chain, ...] = ()  # of what the head is a sum of
-    squared: bool = False  # or the square of that sum
+    factors: tuple[Chain, ...] = ()  # of the head, if it is a product
+    squares: tuple[Chain, ...] = ()  # of the head, if it is a sum of products
 
-    def reach(self, values: Mapping[str, Floats]) -> float:
+    def product(self, values: Mapping[str, Floats]) -> float:
+        """Bound the head if it is a product and its factors' scales wait; else return 0."""
+        most = sum(each.reach(values, waits=False) for each in self.factors)
+        return most * most + sum(each.product(values) for each in self.squares)
+
+    def reach(self, values: Mapping[str, Floats], *, waits: bool = True) -> float:
         """Bound all intermediate results in any grouping, at least 1, by the head's sizes.
 
         Underflow moves the result by at most ``reach`` times the smallest normal float32.
         """
-        if self.before:
-            head = sum(each.reach(values) for each in self.before)
-            head = head * head if self.squared else head
-        else:
-            head = float(values[self.head][-2].sum())
+        head = float(values[self.head][-2].sum())
+        if waits:
+            head = max(head, self.product(values))
         return max(1.0, head + self.constant) * self.factor
 
     def after(self, sums: Sums, regrouped: float) -> Chain:
@@ -205,7 +208,7 @@ def _evaluation(
             terms[out] = 1 + sum(terms[each] for each in node.inputs)
             joined[out] = node.inputs
             if squares.issuperset(node.inputs):
-                chains[out] = Chain(out, before=tuple(chains[each] for each in node.inputs))
+                chains[out] = Chain(out, squares=tuple(chains[each] for each in node.inputs))
             steps.append(
                 Step(node.inputs, out, sign=operator.sign, terms=terms[out], chain=chains.get(out))
             )
@@ -216,7 +219,7 @@ def _evaluation(
             if operator.kind == KIND["Square"]:
                 # Of a sum it is part of a product.
                 own = tuple(chains.get(each) or Chain(each) for each in joined.get(first, (first,)))
-                chains[out] = Chain(out, before=own, squared=True)
+                chains[out] = Chain(out, factors=own)
                 squares.add(out)
             steps.append(Step((first,), out, kind=operator.kind))
     return Evaluation(graph, tuple(steps), signed)
@@ -478,7 +481,7 @@ def _value_and_error(
     if sums is None:
         second = values[step.inputs[1]]
         value = first + (second.take(_NEGATED, axis=0) if signed and step.sign < 0 else second)
-        reach = step.chain.reach(values) if step.chain else 1.0
+        reach = max(1.0, step.chain.product(values)) if step.chain else 1.0
         if not reach < _LARGEST32:
             return value, np.full(value.shape[1], np.inf)
         return value, _rounding(value, np.full(1, float(step.terms)), reach, folded=True)

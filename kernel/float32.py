@@ -154,6 +154,7 @@ class _Fused:
     """
 
     head: Floats  # the sum of all that the first operator reads, shape (n,)
+    product: Floats | None = None  # what that is, if it is a product and its factors' scales wait
     factor: float = 1.0
     added: float = 0.0
 
@@ -163,11 +164,14 @@ class _Fused:
         largest = max(1.0, float(np.abs(step.matrix).max(initial=0)))
         added = float(step.size.sum(axis=1).max(initial=0))
         factor = self.factor * _WAYS * terms * largest * max(1.0, step.regroup)
-        return _Fused(self.head, factor, self.added + added)
+        return _Fused(self.head, self.product, factor, self.added + added)
 
-    def most(self) -> Floats:
+    def most(self, *, waits: bool = True) -> Floats:
         """Bound intermediate results, by at least 1, shape (n,)."""
-        return np.asarray(np.maximum(1.0, self.head + self.added) * self.factor)
+        head = self.head
+        if waits and self.product is not None:
+            head = np.maximum(head, self.product)
+        return np.asarray(np.maximum(1.0, head + self.added) * self.factor)
 
 
 class Rounding:
@@ -208,7 +212,7 @@ class Rounding:
     def _forward(self, region: Region) -> None:
         """Bound values, and what each operator adds: bounds of exact values keep them small."""
         layer, runs, terms, lows = 0, dict[int, _Fused](), {0: 0}, dict[int, Floats]()
-        squares = frozenset[int]()
+        products = dict[int, Floats]()
         for k, step in enumerate(self._program.steps, 1):
             first = step.sources[0]
             up, down, error = self._above[first], self._below[first], self._error[first]
@@ -221,7 +225,7 @@ class Rounding:
                 size = self._through(plus + minus, self._size[first]) + added_up + added_down
                 there = ((up > 0) | (down > 0)).astype(float)
                 count = self._through((step.matrix != 0).astype(float), there)
-                run = self._run(first, runs)
+                run = runs.get(first) or self._run(first, products)
                 runs[k] = run if step.moves else run.after(step)
                 reach = runs[k].most()
                 fine = fine & (reach < _LARGEST)
@@ -240,9 +244,9 @@ class Rounding:
                 # It may be computed as one sum with its inputs.
                 terms[k] = 1 + terms[first] + terms[second]
                 every, reach = np.full_like(most, terms[k]), np.ones(len(most))
-                if first in squares and second in squares:
-                    runs[k] = _Fused(runs[first].most() + runs[second].most())
-                    reach = runs[k].most()
+                if first in products and second in products:
+                    products[k] = products[first] + products[second]
+                    reach = np.maximum(1.0, products[k])
                 added = _rounding(most, least, size, every, reach, True)
                 error, fine = error + self._error[second] + added, fine & self._fine[second]
                 fine = fine & (reach < _LARGEST)
@@ -274,7 +278,7 @@ class Rounding:
                 added = declared_error(step.kind, size, np.maximum(most, least))
                 size = np.maximum(most, least)
                 if step.kind == KIND["Square"]:
-                    runs[k], squares = self._product(first, runs), squares | {k}
+                    products[k] = self._product(first, runs, products)
                 error = error * np.maximum(*map(np.abs, slopes)) + added
                 self._slope[k] = slopes
             else:
@@ -297,15 +301,16 @@ class Rounding:
             self._added.append(added)
             self._fine.append(fine & (self._above[-1] + self._below[-1] < _LARGEST).all(axis=1))
 
-    def _product(self, source: int, runs: dict[int, _Fused]) -> _Fused:
-        """Return what may be folded behind a square, which of a sum is part of a product."""
+    def _product(self, source: int, runs: dict[int, _Fused], products: dict[int, Floats]) -> Floats:
+        """Bound a square whose scales wait; one of a sum is part of a product."""
         step = self._program.steps[source - 1] if source else None
         factors = step.sources if step is not None and step.sign else (source,)
-        most = np.sum([self._run(each, runs).most() for each in factors], axis=0)
-        return _Fused(most * most)
+        known = [runs.get(each) or self._run(each, products) for each in factors]
+        most = np.sum([each.most(waits=False) for each in known], axis=0)
+        return np.asarray(most * most)
 
-    def _run(self, source: int, runs: dict[int, _Fused]) -> _Fused:
-        return runs.get(source) or _Fused(self._size[source].sum(axis=1))
+    def _run(self, source: int, products: dict[int, Floats]) -> _Fused:
+        return _Fused(self._size[source].sum(axis=1), products.get(source))
 
     def _backward(self, form: Floats) -> Floats:
         """Sum what each operator adds, times the largest slope of the form there."""

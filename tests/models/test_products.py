@@ -167,6 +167,14 @@ def test_a_runtime_may_scale_a_product_instead_of_its_factors(size, scale):
     assert ((moved <= charged) | (charged == np.inf)).all()
 
 
+def test_products_of_products_are_charged_for_their_own_scales_alone():
+    net = network("attention", np.random.default_rng(1), depth=4)
+    box = Box(np.full(3, -1.0), np.full(3, 1.0))
+    own = {name: value[None] for name, value in net.parameters.items()}
+    error = rounding_error(evaluation_of(net.graph, own), network_bounds(net.stack, box), box)
+    assert np.isfinite(error.of_forms(np.eye(2))).all()
+
+
 @pytest.mark.parametrize("case", ["softmax", "attention"])
 def test_the_kernel_charges_a_softmax_of_large_numbers_as_the_search_does(case):
     # What stands in for it leaves the range in which errors of a sigmoid are declared.

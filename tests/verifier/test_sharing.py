@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from leaveout.verifier import time_sharing, verify
+from leaveout.verifier.certify.check import check
 from leaveout.verifier.points import network_leaks
 from leaveout.verifier.time_sharing import Clock, in_turn
 
@@ -178,3 +179,16 @@ def test_what_was_found_stays_where_ctrl_c_ends_a_search_that_went_on(tmp_path, 
     for each in found[:2]:
         assert each.traces
         assert each.reason.startswith("time: stopped after its share of ")
+
+
+def test_ctrl_c_while_a_certificate_is_checked_keeps_it_and_the_results(tmp_path, monkeypatch):
+    def interrupt(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("leaveout.verifier.points.proofs.used_parts", interrupt)
+    certificate = tmp_path / "proof.cert"
+    report = verify(files.write_question(tmp_path), time=10.0, certificate=certificate)
+    assert report.results
+    assert all(each.upper is not None for each in report.results)
+    assert any("check and shorten it" in note for note in report.notes)
+    assert check(certificate)

@@ -61,7 +61,8 @@ def shorten(
         return False
     try:
         found = used_parts(path, network=networks, family=families, progress=look)
-    except _LateError:
+    except (_LateError, KeyboardInterrupt):
+        # It is written as it is: after Ctrl-C, too, the results are the answer.
         return False
     arrays = read_arrays(path)
     for name, spare in found.items():
