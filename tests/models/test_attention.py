@@ -124,3 +124,21 @@ def test_what_mixes_samples_is_refused(nodes):
     model.graph.initializer.append(numpy_helper.from_array(np.ones((1, 3), F32), "one"))
     with pytest.raises(ModelError, match=r"depend on the others of a batch|mixes the samples"):
         network_from(model, "net.onnx")
+
+
+def test_an_old_softmax_without_a_batch_axis_is_over_its_second_axis_or_refused():
+    """Before opset 13 it is over all axes from the second on, if nothing else is said."""
+    aside = [node("Reshape", ["x", "flat"], ["t"]), node("Softmax", ["t"], ["s"])]
+    for flat, said in (([6], "out of range"), ([2, 3], "")):
+        model = moved(*aside, node("Reshape", ["s", "back"], ["r"]), shape=(1, 2, 3))
+        for name, value in (("flat", flat), ("back", [1, 6])):
+            model.graph.initializer.append(numpy_helper.from_array(np.int64(value), name))
+        model.opset_import[0].version = 12
+        if said:
+            with pytest.raises(ModelError, match=said):
+                network_from(model, "net.onnx")
+            continue
+        network = network_from(model, "net.onnx")
+        points = np.random.default_rng(3).normal(size=(5, 6)).astype(F32)
+        found = network.stack.scores(points.astype(float))[0]
+        assert np.abs(found - network.runner().scores(points)).max() < 1e-5

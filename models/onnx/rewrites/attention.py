@@ -89,8 +89,10 @@ class WithBatch(Rewrite):
             for name in use.proto.input
         ]
         attributes = attributes_of(use.proto)
-        if attributes.get("axis", -1) >= 0:
-            attributes["axis"] += 1
+        if self.operator != "MatMul":
+            whole = self.operator == "Softmax" and use.opset < 13
+            axis = int(attributes.get("axis", 1 if whole else -1))
+            attributes["axis"] = axis + (axis >= 0)
         found, shape = draft(self.operator, *given, **attributes), use.shape
         if len(use.variables) == 2:
             shape = (*shape[:-1], use.shapes[use.variables[1]][-1])
