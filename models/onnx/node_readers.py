@@ -189,7 +189,7 @@ def flatten(use: Use) -> Operator:
     """Read Flatten."""
     axis = int(use.attribute("axis", 1))
     whole = {0, -1 - len(use.shape)} if use.alone else set()
-    if axis != 1 and (axis not in {*whole, -len(use.shape)} or (use.opset < 11 and axis < 0)):
+    if axis != 1 and (axis not in {*whole, -len(use.shape) or 1} or (use.opset < 11 and axis < 0)):
         raise UnsupportedError(f"axis = {axis} mixes the samples of a batch; flatten from axis = 1")
     return Reshape((math.prod(use.shape),))
 

@@ -78,32 +78,35 @@ _ALIKE = frozenset(
 """Operators that act in the same way on each sample without a batch axis."""
 
 _CURE = "export the model with a batch axis: a sample of shape [1, ...]"
+_KEEP = "keep the batch axis in front (in torch, batch_first=True)"
 
 
-def batch_axis(use: Use, bare: Set[str]) -> tuple[Operator, bool] | None:
+def batch_axis(use: Use, bare: Set[str], cure: str) -> tuple[Operator, bool] | None:
     """Return the operator of a node that moves a batch axis of size one, or data without one.
 
-    And whether what it returns has no batch axis in front.
+    And whether what it returns has no batch axis in front. Refusals end with ``cure``.
     """
     if not use.variables or not use.alone:
         return None
     kind = use.proto.op_type
     if use.bare and not all(name in bare for name in use.variables):
-        raise UnsupportedError(f"it joins data with and without a batch axis; {_CURE}")
+        raise UnsupportedError(f"it joins data with and without a batch axis; {cure}")
     places = _places(use, use.shape if use.bare else (1, *use.shape))
     if places is not None:
         front = places.ndim > 1 and len(places) == 1
-        if use.bare or not front:
+        # Of axes of size one, another one may come in front.
+        kept = kind == "Transpose" and use.attribute("perm", [-1])[0] == 0
+        if use.bare or not (front and kept):
             shape = places.shape[front:]
             turned = kind == "Transpose" and Pick(tuple(places.reshape(-1).tolist()), shape)
             return turned or Reshape(shape), not front
     if not use.bare:
         return None
     if kind not in _ALIKE:
-        raise UnsupportedError(f"its data has no batch axis; {_CURE}")
+        raise UnsupportedError(f"its data has no batch axis; {cure}")
     fixed = [name for name in use.proto.input if name and name not in use.shapes]
     if kind != "MatMul" and any(use.values[name].ndim > len(use.shape) for name in fixed):
-        raise UnsupportedError(f"a constant adds an axis to data without a batch axis; {_CURE}")
+        raise UnsupportedError(f"a constant adds an axis to data without a batch axis; {cure}")
     return None
 
 
@@ -116,7 +119,10 @@ def _places(use: Use, before: Shape) -> Integers | None:
     named = use.bare or kind != "Squeeze" or use.integers(1, "axes")
     after = RESHAPED[kind](use, before) if kind in RESHAPED and named else []
     if after and math.prod(after) != places.size:
-        raise UnsupportedError(f"{list(before)} cannot be reshaped to {after}")
+        raise UnsupportedError(
+            f"one sample of {list(before)} cannot be reshaped to {after}; export the model for a "
+            "batch of 1, or of any size"
+        )
     return places.reshape(after) if after else None
 
 
@@ -269,6 +275,15 @@ def refuse_padded(source: str, nodes: Sequence[Node]) -> None:
         )
 
 
+def refuse_turned(first: str, weight: NDArray[Any] | None, turned: Set[str]) -> None:
+    """Refuse MatMul of transposed data and a vector, which onnxruntime 1.31 fuses wrongly."""
+    if first in turned and weight is not None and weight.ndim == 1:
+        raise UnsupportedError(
+            "onnxruntime may compute other numbers where transposed data is multiplied by a "
+            "vector; multiply by a matrix of one column, and squeeze the product"
+        )
+
+
 class BatchError(ModelError):
     """A model that can be read for batches of one sample alone."""
 
@@ -337,6 +352,7 @@ class _Reader:
         self.moved: dict[str, tuple[str, Affine]] = {}
         self.varying = set(self.parameters)
         self.nodes: list[Node] = []
+        self.turned: set[str] = set()  # tensors of the file behind a Transpose
         self.notes: list[str] = []
         self.used: set[str] = set()
         self.taken: set[str] = set()
@@ -372,11 +388,16 @@ class _Reader:
             if proto.op_type == "MaxPool":
                 refuse_padded(self.renamed.get(proto.input[0], proto.input[0]), self.nodes)
             self.understand(proto, REWRITES)
+            if proto.op_type == "MatMul":
+                refuse_turned(proto.input[0], self.values.get(proto.input[1]), self.turned)
         except (UnsupportedError, ValueError) as error:
             raised = BatchError if isinstance(error, BatchUsedError) else ModelError
             raise raised(
                 f"{self.where}: node {name!r} ({proto.op_type}): {with_cure(str(error))}"
             ) from None
+        turns = proto.op_type == "Transpose" and proto.input[0] in self.shapes
+        if turns or self.turned.intersection(proto.input):
+            self.turned.update(proto.output)
         if proto.output[0] in self.shapes:
             self.within(f"node {name!r} ({proto.op_type})")
 
@@ -390,7 +411,7 @@ class _Reader:
         self.check(proto)
         bare = bool(self.bare.intersection(proto.input))
         use = Use(proto, self.opset, self.shapes, self.values, self.alone, bare)
-        added = batch_axis(use, self.bare)
+        added = batch_axis(use, self.bare, _CURE if self.input in self.bare else _KEEP)
         if added is not None:
             operator, without = added
             self.add(Node(proto.name or proto.output[0], operator, use.variables, proto.output[0]))

@@ -48,7 +48,8 @@ class MatrixProduct(Rewrite):
         if len(shape) > 1:
             return found
         rest = (*here[:-2], here[-1]) if left and rank > 1 else here[:-1]
-        return draft("Reshape", found, draft.constant(np.asarray([0, *rest], np.int64)))
+        batch = [] if use.bare else [0]
+        return draft("Reshape", found, draft.constant(np.asarray([*batch, *rest], np.int64)))
 
 
 class SpreadSum(Rewrite):
