@@ -392,7 +392,7 @@ def _halves(model: onnx.ModelProto) -> set[str]:
 
 
 _SAMPLES = 32
-_BATCHES = (2, 3, 4, 8, 16)  # sizes of batches: a file may take one of them alone
+_BATCHES = (*range(2, 9), 16)  # sizes of batches: a file may take one of them alone
 _TOLERANCE = 2.0**-14
 """Allowed float32 error relative to the magnitude of the sums: far above the rounding in any
 network small enough to verify, far below the effect of a misread operator."""

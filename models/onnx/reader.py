@@ -459,6 +459,11 @@ class _Reader:
         if proto.op_type not in FOLDED:
             raise UnsupportedError(cure(proto.op_type, reason))
         varying = sorted(self.varying.intersection(proto.input))
+        if varying and proto.op_type in {"Expand", "Tile"}:
+            raise UnsupportedError(
+                f"it repeats the parameter {varying[0]!r}; export the model for a batch of 1, or "
+                "of any size (in torch, x.shape[0] in place of len(x))"
+            )
         if varying:
             raise UnsupportedError(
                 f"it computes only on the parameter {varying[0]!r}, which members change; fold "

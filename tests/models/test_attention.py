@@ -185,11 +185,21 @@ def test_an_old_softmax_without_a_batch_axis_is_over_its_second_axis_or_refused(
     [
         ([ASIDE, node("Concat", ["t", "t"], ["s"], axis=0), BACK], ("n", 2, 3), "batch_first=True"),
         ([ASIDE, node("Reshape", ["t", "fixed"], ["r"])], (5, 2, 3), "for a batch of 1"),
+        (
+            [node("Expand", ["token", "five"], ["t"]), node("Concat", ["t", "x"], ["r"], axis=1)],
+            (5, 2, 3),
+            "for a batch of 1",
+        ),
     ],
 )
 def test_a_refusal_tells_how_to_export(nodes, shape, told):
+    held = {
+        "fixed": np.int64([2, 15]),
+        "five": np.int64([5, 1, 1]),
+        "token": np.ones((1, 1, 3), F32),
+    }
     with pytest.raises(ModelError, match=told):
-        network_from(moved(*nodes, shape=shape, fixed=np.int64([2, 15])), "net.onnx")
+        network_from(moved(*nodes, shape=shape, **held), "net.onnx")
 
 
 def test_numbers_flattened_across_a_batch_are_refused():
