@@ -194,7 +194,9 @@ def _parts(model: onnx.ModelProto) -> list[Any]:
         if item.name not in parameters:
             alias[item.name] = f"value {numpy_helper.to_array(item).tolist()}"
     for value in model.graph.input:
-        alias.setdefault(value.name, f"input {dimensions(value)[1:]}")
+        sizes = dimensions(value)
+        alone = len(sizes) == 1  # without a batch axis
+        alias.setdefault(value.name, f"sample {sizes}" if alone else f"input {sizes[1:]}")
     nodes = []
     for i, node in enumerate(model.graph.node):
         attributes = sorted(

@@ -9,7 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from leaveout.errors import ModelError
-from leaveout.models import load_network
+from leaveout.models import architecture_hash, load_network
 from leaveout.models.onnx.file import network_from, network_from_bytes
 
 from support import networks
@@ -207,3 +207,10 @@ def test_numbers_flattened_across_a_batch_are_refused():
     model = networks.model(nodes, {"over": np.int64([-1])}, ["n", 1], [1, "n"])
     with pytest.raises(ModelError, match="mixes the samples"):
         network_from(model, "net.onnx")
+
+
+def test_members_without_a_batch_axis_take_as_many_numbers_as_the_network():
+    nodes = [node("Gather", ["x", "first"], ["g"], axis=0), node("MatMul", ["g", "W"], ["y"])]
+    held = {"first": np.int64([0, 1]), "W": np.eye(2, dtype=F32)}
+    models = [networks.model(nodes, held, shape, [*shape[:-1], 2]) for shape in ([2], [3], [1, 2])]
+    assert len({architecture_hash(model) for model in models}) == 3
