@@ -14,18 +14,16 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 import torch
-from smooth_families import iris, shown
+from smooth_families import bound, iris
 from torch import nn
 
 import leaveout
 from leaveout.arrays import Floats, Integers
 from leaveout.models.train.draws import Rows
-from leaveout.verifier.certify.check import check
 
 
 class Mixture(nn.Module):
@@ -89,21 +87,7 @@ def measure(given: argparse.Namespace, table: Path, kind: str, folder: Path) -> 
         return network.eval()
 
     report = leaveout.leave_one_out(fit, X, y, out=folder, members=given.members)
-    found_at = shown(folder)
-    certificate = folder / "c.cert" if given.check else None
-    began = time.process_time()
-    found = leaveout.verify(report.spec, time=given.time, workers=1, certificate=certificate)
-    print(f"{kind}: bounded in {time.process_time() - began:.1f} CPU s")
-    for label, result in enumerate(found.results):
-        print(
-            f"{kind:9} label {label}: {result.lower:.4f} to {result.upper:.4f}, "
-            f"shown {found_at[label]:.4f}, {result.verdict}",
-            flush=True,
-        )
-        if found_at[label] > result.upper:
-            raise SystemExit("a bound is wrong")
-    if certificate is not None:
-        check(certificate)
+    bound(kind, Path(report.spec), seconds=given.time, checks=given.check)
 
 
 def main() -> None:

@@ -36,7 +36,7 @@ def iris(folder: Path) -> Path:
     return path
 
 
-def shown(folder: Path) -> list[float]:
+def random_leaks(folder: Path) -> list[float]:
     """Return by label the largest confidence at a random point where some member errs."""
     network = load_network(folder / "full.onnx")
     family = load_family(folder / "family.npz", network)
@@ -54,6 +54,26 @@ def shown(folder: Path) -> list[float]:
     return found
 
 
+def bound(kind: str, spec: Path, *, seconds: float, checks: bool) -> None:
+    """Bound the leaks of a folder's family, and print them beside those at random points."""
+    least = random_leaks(spec.parent)
+    certificate = spec.parent / "c.cert" if checks else None
+    began = time.process_time()
+    found = leaveout.verify(spec, time=seconds, workers=1, certificate=certificate)
+    print(f"{kind:9} bounded in {time.process_time() - began:.1f} CPU s")
+    for label, result in enumerate(found.results):
+        print(
+            f"{kind:9} label {label}: {result.lower:.4f} to {result.upper:.4f}, "
+            f"ratio {result.upper / result.lower if result.lower else np.inf:.3f}, "
+            f"shown {least[label]:.4f}, {result.verdict}",
+            flush=True,
+        )
+        if least[label] > result.upper:
+            raise SystemExit("a bound is wrong")
+    if certificate is not None:
+        check(certificate)
+
+
 def measure(given: argparse.Namespace, table: Path, kind: str, folder: Path) -> None:
     """Train, bound and print."""
     recipe = Recipe(
@@ -61,29 +81,11 @@ def measure(given: argparse.Namespace, table: Path, kind: str, folder: Path) -> 
     )
     began = time.perf_counter()
     report = run(table, folder, recipe=recipe, members=given.members)
-    trained = time.perf_counter() - began
-    found_at = shown(folder)
-    certificate = folder / "c.cert" if given.check else None
-    began = time.process_time()
-    found = leaveout.verify(
-        folder / "idp.spec", time=given.time, workers=1, certificate=certificate
-    )
-    spent = time.process_time() - began
     print(
-        f"{kind:8} trained in {trained:.0f} s, {report.train_accuracy:.1%} correct; "
-        f"bounded in {spent:.1f} CPU s"
+        f"{kind:8} trained in {time.perf_counter() - began:.0f} s, {report.train_accuracy:.1%} "
+        "correct"
     )
-    for label, result in enumerate(found.results):
-        print(
-            f"{kind:8} label {label}: {result.lower:.4f} to {result.upper:.4f}, "
-            f"ratio {result.upper / result.lower if result.lower else np.inf:.3f}, "
-            f"shown {found_at[label]:.4f}, {result.verdict}",
-            flush=True,
-        )
-        if found_at[label] > result.upper:
-            raise SystemExit("a bound is wrong")
-    if certificate is not None:
-        check(certificate)
+    bound(kind, folder / "idp.spec", seconds=given.time, checks=given.check)
 
 
 def main() -> None:
