@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import numpy as np
-
 from leaveout.models.onnx.operators.shape import Permute
 from leaveout.models.onnx.outlines import OUTLINED
 from leaveout.models.onnx.rewrites.base import Draft, Rewrite
@@ -83,7 +81,7 @@ class WithBatch(Rewrite):
         if not use.bare or (self.operator == "MatMul" and len(use.variables) < 2):
             return None
         given = [
-            draft("Reshape", name, draft.constant(np.asarray([1, *use.shapes[name]], np.int64)))
+            draft("Reshape", name, draft.whole([1, *use.shapes[name]]))
             if name in use.shapes
             else name
             for name in use.proto.input
@@ -96,7 +94,7 @@ class WithBatch(Rewrite):
         found, shape = draft(self.operator, *given, **attributes), use.shape
         if len(use.variables) == 2:
             shape = (*shape[:-1], use.shapes[use.variables[1]][-1])
-        return draft("Reshape", found, draft.constant(np.asarray(shape, np.int64)))
+        return draft("Reshape", found, draft.whole(shape))
 
 
 class DenseWithoutBatch(Rewrite):
@@ -139,8 +137,8 @@ class DataProduct(Rewrite):
         parts = (
             draft(
                 "Expand",
-                draft("Reshape", name, draft.constant(np.asarray([0, *shape], np.int64))),
-                draft.constant(np.asarray([1, *front, *terms], np.int64)),
+                draft("Reshape", name, draft.whole([0, *shape])),
+                draft.whole([1, *front, *terms]),
             )
             for name, shape in zip(use.variables, shapes, strict=True)
         )

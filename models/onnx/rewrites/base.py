@@ -65,6 +65,10 @@ class Draft:
         self.constants[name] = array
         return name
 
+    def whole(self, numbers: Any) -> str:
+        """Add whole numbers, as shapes and axes are, and return the constant's name."""
+        return self.constant(np.asarray(numbers, np.int64))
+
     def move(self, source: str, operator: Affine) -> str:
         """Rearrange the numbers of a float32 constant or parameter; return the new name."""
         name = self._fresh()

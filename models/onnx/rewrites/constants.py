@@ -189,7 +189,7 @@ class ShapeOf(Rewrite):
         batch = [] if use.bare else [1 if use.alone else BATCH]
         sizes = [*batch, *use.shape]
         first, end = int(use.attribute("start", 0)), int(use.attribute("end", len(sizes)))
-        return draft.constant(np.asarray(sizes[slice(first, end)], np.int64))
+        return draft.whole(sizes[slice(first, end)])
 
 
 class SizeOf(Rewrite):
@@ -200,7 +200,7 @@ class SizeOf(Rewrite):
     def visit(self, use: Use, draft: Draft) -> str:
         if not (use.alone or use.bare):
             raise UnsupportedError("it counts the samples of a batch; export with a batch of 1")
-        return draft.constant(np.asarray(math.prod(use.shape), np.int64))
+        return draft.whole(math.prod(use.shape))
 
 
 class CastToItself(Rewrite):

@@ -49,7 +49,7 @@ class MatrixProduct(Rewrite):
             return found
         rest = (*here[:-2], here[-1]) if left and rank > 1 else here[:-1]
         batch = [] if use.bare else [0]
-        return draft("Reshape", found, draft.constant(np.asarray([*batch, *rest], np.int64)))
+        return draft("Reshape", found, draft.whole([*batch, *rest]))
 
 
 class SpreadSum(Rewrite):
@@ -69,9 +69,7 @@ class SpreadSum(Rewrite):
         except ValueError:
             return None
         parts = [
-            name
-            if shape == after
-            else draft("Expand", name, draft.constant(np.asarray([1, *after], np.int64)))
+            name if shape == after else draft("Expand", name, draft.whole([1, *after]))
             for name, shape in zip(use.variables, shapes, strict=True)
         ]
         return draft(self.operator, *parts)

@@ -286,7 +286,7 @@ class ReduceExtreme(Rewrite):
         if use.attribute("keepdims", 1) or not axes:
             return found
         left = [n for i, n in enumerate(use.shape, 1) if i not in axes]
-        return draft("Reshape", found, draft.constant(np.asarray([0, *left], np.int64)))
+        return draft("Reshape", found, draft.whole([0, *left]))
 
 
 def _reduce_axes(draft: Draft, use: Use, axes: Sequence[int], both: Both) -> str:
@@ -322,7 +322,7 @@ def _of_each(draft: Draft, x: str, axis: int, size: int, sets: Sequence[Places],
 
 def gather(draft: Draft, x: str, axis: int, places: Sequence[int]) -> str:
     """Write Gather of constant indices."""
-    return draft("Gather", x, draft.constant(np.asarray(places, np.int64)), axis=axis)
+    return draft("Gather", x, draft.whole(places), axis=axis)
 
 
 _ANY: tuple[Kind, ...] = ("any",)
@@ -400,4 +400,4 @@ def pad_with_zeros(draft: Draft, use: Use, x: str, widths: list[tuple[int, int]]
     pads = [0, *(before for before, _ in widths), 0, *(after for _, after in widths)]
     if use.opset < 11:
         return draft("Pad", x, pads=pads)
-    return draft("Pad", x, draft.constant(np.asarray(pads, np.int64)))
+    return draft("Pad", x, draft.whole(pads))

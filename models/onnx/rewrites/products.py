@@ -87,7 +87,7 @@ def reduce(
     """Write ReduceMean or ReduceSum in the form of the model's opset."""
     if use.opset < {"ReduceMean": 18, "ReduceSum": 13}[kind]:
         return draft(kind, x, axes=[*axes], keepdims=keepdims)
-    return draft(kind, x, draft.constant(np.asarray(axes, np.int64)), keepdims=keepdims)
+    return draft(kind, x, draft.whole(axes), keepdims=keepdims)
 
 
 def normalise(draft: Draft, use: Use, x: str, axes: Sequence[int], epsilon: float) -> str:
